@@ -1,0 +1,3 @@
+//! The `scopectl` command.
+
+fn main() {}

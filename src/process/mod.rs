@@ -1,0 +1,2 @@
+//! process
+pub struct Process;
