@@ -91,13 +91,14 @@ impl SliceName {
                 quoted(path)
             ))
         })?;
+        // The root slice has no levels, so it is found at "/" only.
         let expected = slice.levels();
         let same = elements.len() == expected.len()
             && elements
                 .iter()
                 .zip(&expected)
                 .all(|(dir, level)| Self::from_cgroup_dir_name(dir).is_ok_and(|it| it == *level));
-        if slice.is_root() || !same {
+        if !same {
             return Err(invalid(format!(
                 "slice path {} is not where {slice} belongs, which is {}",
                 quoted(path),

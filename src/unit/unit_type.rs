@@ -77,6 +77,7 @@ impl fmt::Display for UnitType {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests {
     use super::*;
 
