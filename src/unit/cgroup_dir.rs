@@ -3,8 +3,8 @@
 //! A unit's directory lies next to files that the kernel makes, such as `cpu.max` or `cgroup.procs`, so systemd puts an underscore before names that the kernel
 //! could want, and before those that begin with one, so that taking one off always leads back.
 
-/// What systemd has known as a controller in any version from 219 to 261, version 1 and the BPF pseudo-controllers included. One that a version does not know
-/// is not escaped by that version.
+/// What systemd 252, 257 or a later one knows as a controller, those of cgroup v1 and the BPF pseudo-controllers included. A version does not put an underscore
+/// before the name of one that it does not know.
 const CONTROLLERS: [&str; 14] = [
     "cpu",
     "cpuacct",
