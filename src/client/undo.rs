@@ -1,0 +1,167 @@
+//! Taking a failed or unwanted start back, without harm to a process that was there before.
+//!
+//! StopUnit would send SIGTERM to every process inside, to the innocent ones and to the caller itself. So each process goes back to the cgroup that it came
+//! from, and only an empty unit is stopped. Where a process cannot go back, the unit is left to it.
+
+use tokio::time::Instant;
+
+use crate::cgroup::{Cgroup, CgroupView, Dir};
+use crate::process::Process;
+use crate::spec::StartPlan;
+use crate::unit::ScopeName;
+use crate::{Result, Undo};
+
+use super::ask::Pause;
+use super::entrant::Entrant;
+use super::start::{GRACE, Started};
+use super::{Client, deadline_after};
+
+/// How often the unit's processes are read again: a process that is moved back may have forked in between.
+const ROUNDS: u32 = 20;
+
+impl Started {
+    /// Takes a start back that nobody wants any more.
+    pub(super) async fn undo(self) {
+        let undo = self
+            .client
+            .undo(&self.plan, &self.entrants, self.created)
+            .await;
+        tracing::debug!(unit = %self.plan.unit, ?undo, "nobody waited for the start any more: undone");
+    }
+}
+
+impl Client {
+    /// Bounded by a deadline of its own. `created`: the unit is this start's own, not a joined one.
+    pub(super) async fn undo(
+        &self,
+        plan: &StartPlan,
+        entrants: &[Entrant],
+        created: bool,
+    ) -> Undo {
+        let deadline = deadline_after(GRACE);
+        let mut undo = Undo::default();
+        if let Err(error) = self
+            .take_back(plan, entrants, created, deadline, &mut undo)
+            .await
+        {
+            tracing::warn!(unit = %plan.unit, %error, "the start could not be undone completely");
+        }
+        undo
+    }
+
+    async fn take_back(
+        &self,
+        plan: &StartPlan,
+        entrants: &[Entrant],
+        created: bool,
+        deadline: Instant,
+        undo: &mut Undo,
+    ) -> Result<()> {
+        self.move_back(entrants, undo).await?;
+        if !created {
+            return Ok(());
+        }
+        let unit = &plan.unit;
+        let state = self.unit_state(unit.as_str(), deadline).await?;
+        if !state.is_loaded() || !state.is_ours(plan.nonce) {
+            return Ok(());
+        }
+        if let Some(dir) = self.unit_dir(unit, deadline).await? {
+            self.empty(&dir, entrants, undo).await?;
+        }
+        if !undo.left_inside.is_empty() {
+            return Ok(());
+        }
+        self.stop_empty(unit, deadline).await?;
+        undo.unit_stopped = true;
+        Ok(())
+    }
+
+    /// The given processes themselves.
+    async fn move_back(&self, entrants: &[Entrant], undo: &mut Undo) -> Result<()> {
+        let hierarchy = self.hierarchy().await?;
+        for entrant in entrants {
+            let Some(old) = entrant.from.unified() else {
+                continue;
+            };
+            let now = entrant.process.cgroup()?;
+            match now.as_ref().and_then(|cgroup| cgroup.unified()) {
+                Some(path) if path != old => {}
+                _ => continue,
+            }
+            let moved = match hierarchy.open(old) {
+                Ok(dir) => put_back(dir, old, &entrant.process).await,
+                Err(error) => Err(error),
+            };
+            note(moved, &entrant.process, undo);
+        }
+        Ok(())
+    }
+
+    /// What else is in the unit: children of the processes. They go where the first one came from.
+    async fn empty(&self, dir: &Dir, entrants: &[Entrant], undo: &mut Undo) -> Result<()> {
+        let Some(old) = entrants.first().and_then(|e| e.from.unified()) else {
+            return Ok(());
+        };
+        let hierarchy = self.hierarchy().await?;
+        let view = CgroupView::new(dir.clone());
+        for _ in 0..ROUNDS {
+            let mut found = false;
+            for pid in view.processes()? {
+                if undo.left_inside.contains(&pid) {
+                    continue;
+                }
+                let Ok(process) = Process::open(pid) else {
+                    continue;
+                };
+                found = true;
+                let moved = match hierarchy.open(old) {
+                    Ok(dir) => put_back(dir, old, &process).await,
+                    Err(error) => Err(error),
+                };
+                note(moved, &process, undo);
+            }
+            if !found {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    async fn unit_dir(&self, unit: &ScopeName, deadline: Instant) -> Result<Option<Dir>> {
+        let Some(path) = self.control_group(unit, deadline).await? else {
+            return Ok(None);
+        };
+        match self.hierarchy().await?.open(&path) {
+            Ok(dir) => Ok(Some(dir)),
+            Err(error) if error.kind() == crate::ErrorKind::CgroupGone => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Stops a unit without a process and frees its name.
+    async fn stop_empty(&self, unit: &ScopeName, deadline: Instant) -> Result<()> {
+        self.stop_unit(unit, deadline).await?;
+        self.reset_failed(unit.as_str(), deadline).await?;
+        let mut pause = Pause::short();
+        while self.unit_state(unit.as_str(), deadline).await?.is_loaded() && Instant::now() < deadline {
+            pause.wait(deadline).await;
+        }
+        Ok(())
+    }
+}
+
+async fn put_back(dir: Dir, path: &str, process: &Process) -> Result<()> {
+    Cgroup::new(dir, path.to_owned()).add_process(process).await
+}
+
+fn note(moved: Result<()>, process: &Process, undo: &mut Undo) {
+    match moved {
+        Ok(()) => undo.moved_back.push(process.pid()),
+        Err(error) if error.kind() == crate::ErrorKind::ProcessGone => {}
+        Err(error) => {
+            tracing::debug!(pid = process.pid(), %error, "cannot be put back");
+            undo.left_inside.push(process.pid());
+        }
+    }
+}

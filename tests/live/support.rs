@@ -1,0 +1,209 @@
+//! A real manager for a test, processes to put into scopes, and what is left behind.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use scopectl::embedded::Embedded;
+use scopectl::{Instance, Manager, Process, ScopeSpec, Transport};
+
+/// A private systemd and a connection to it.
+pub struct Lab {
+    pub embedded: Embedded,
+    pub manager: Manager,
+}
+
+impl Lab {
+    pub async fn new() -> Self {
+        Self::with(Transport::Bus).await
+    }
+
+    pub async fn with(transport: Transport) -> Self {
+        let embedded = Embedded::start().expect("the embedded manager starts (root, cgroup2, systemd and dbus-daemon are needed)");
+        let manager = connect(&embedded, transport).await;
+        Self { embedded, manager }
+    }
+
+    /// The directory of every unit's cgroup below the manager's root.
+    pub fn directories(&self) -> BTreeSet<PathBuf> {
+        fn walk(dir: &Path, found: &mut BTreeSet<PathBuf>) {
+            let Ok(entries) = std::fs::read_dir(dir) else {
+                return;
+            };
+            for entry in entries.flatten() {
+                if entry.file_type().is_ok_and(|t| t.is_dir()) {
+                    found.insert(entry.path());
+                    walk(&entry.path(), found);
+                }
+            }
+        }
+        let mut found = BTreeSet::new();
+        walk(self.embedded.cgroup_path(), &mut found);
+        found
+    }
+
+    /// The directories of scopes other than the manager's own.
+    pub fn scope_directories(&self) -> Vec<PathBuf> {
+        self.directories()
+            .into_iter()
+            .filter(|path| {
+                let name = path.file_name().unwrap().to_string_lossy();
+                name.ends_with(".scope") && name != "init.scope"
+            })
+            .collect()
+    }
+
+    /// A connection of the test's own, which shares no code with the product.
+    pub async fn witness(&self) -> zbus::Connection {
+        let address = self.embedded.bus_address().expect("dbus-daemon is installed");
+        zbus::connection::Builder::address(address)
+            .build()
+            .await
+            .expect("the bus answers")
+    }
+
+    /// Names of the loaded scopes, as systemd lists them.
+    pub async fn loaded_scopes(&self, witness: &zbus::Connection) -> Vec<String> {
+        type Row = (
+            String,
+            String,
+            String,
+            String,
+            String,
+            String,
+            zbus::variant::OwnedObjectPath,
+            u32,
+            String,
+            zbus::variant::OwnedObjectPath,
+        );
+        let reply = witness
+            .call_method(
+                Some("org.freedesktop.systemd1"),
+                "/org/freedesktop/systemd1",
+                Some("org.freedesktop.systemd1.Manager"),
+                "ListUnits",
+                &(),
+            )
+            .await
+            .expect("ListUnits");
+        let rows: Vec<Row> = reply.body().deserialize().expect("rows");
+        rows.into_iter()
+            .map(|row| row.0)
+            .filter(|name| name.ends_with(".scope") && name != "init.scope")
+            .collect()
+    }
+}
+
+pub async fn connect(embedded: &Embedded, transport: Transport) -> Manager {
+    let address = match transport {
+        Transport::Private => embedded.private_address(),
+        _ => embedded.bus_address().expect("dbus-daemon is installed"),
+    };
+    Manager::connect(Instance::Address(address.to_owned()))
+        .await
+        .expect("the embedded manager answers")
+}
+
+/// A shell that waits for a line on its standard input and then tells where it is.
+pub struct Payload {
+    child: Child,
+}
+
+impl Payload {
+    pub fn spawn() -> Self {
+        // The first act after the release is the shell's own read of its own file: no fork before it.
+        let child = Command::new("/bin/sh")
+            .args([
+                "-c",
+                "read -r _; while read -r line; do echo \"$line\"; done </proc/self/cgroup; read -r _",
+            ])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("/bin/sh");
+        Self { child }
+    }
+
+    pub fn process(&self) -> Process {
+        Process::open(self.child.id()).expect("the payload runs")
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Releases the payload; gives the `0::` path that it read of itself.
+    pub fn release(&mut self) -> String {
+        let stdin = self.child.stdin.as_mut().unwrap();
+        stdin.write_all(b"go\n").expect("the payload reads");
+        let mut lines = BufReader::new(self.child.stdout.as_mut().unwrap());
+        loop {
+            let mut line = String::new();
+            assert!(
+                lines.read_line(&mut line).expect("the payload answers") > 0,
+                "the payload ended without an answer"
+            );
+            if let Some(path) = line.trim_end().strip_prefix("0::") {
+                return path.to_owned();
+            }
+        }
+    }
+
+    /// SIGKILL, and the exit is awaited.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().expect("a child").is_none()
+    }
+}
+
+impl Drop for Payload {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// The `0::` path of a process, read by the test itself.
+pub fn cgroup_of(pid: u32) -> Option<String> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    text.lines()
+        .find_map(|line| line.strip_prefix("0::"))
+        .map(str::to_owned)
+}
+
+/// Whether `path` is the unit's cgroup or below it.
+pub fn is_inside(path: &str, unit: &str) -> bool {
+    path.split('/').any(|part| part == unit)
+}
+
+pub fn full() -> bool {
+    std::env::var("SCOPECTL_TEST_SCALE").is_ok_and(|scale| scale == "full")
+}
+
+/// The quick count, or the large one.
+pub fn scale(quick: usize, large: usize) -> usize {
+    if full() { large } else { quick }
+}
+
+pub fn spec(name: &str) -> ScopeSpec {
+    ScopeSpec::new(name)
+}
+
+pub fn open_fds() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+/// Resident pages of a process, in KiB.
+pub fn rss_kib(pid: u32) -> u64 {
+    let mut text = String::new();
+    std::fs::File::open(format!("/proc/{pid}/status"))
+        .unwrap()
+        .read_to_string(&mut text)
+        .unwrap();
+    let line = text.lines().find(|l| l.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
