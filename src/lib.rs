@@ -1,9 +1,11 @@
 //! Systemd transient scopes and slices, with the cgroup touched only after systemd's job is done.
 
+mod bus;
 pub mod cgroup;
 mod error;
 mod job;
 mod process;
+mod property;
 mod spec;
 mod sys;
 pub mod unit;

@@ -1,0 +1,29 @@
+//! The only place that names zbus: how a manager is reached, called and listened to.
+//!
+//! [`address`] says where, [`connection`] connects and calls, [`members`] has every D-Bus member that is used, [`start`] the one call with properties, [`dispatch`] the signals,
+//! [`faults`] the errors, and [`socket`] is the transport underneath.
+
+pub(crate) mod address;
+mod backoff;
+mod connection;
+mod dispatch;
+pub(crate) mod faults;
+mod identity;
+mod members;
+mod paths;
+mod socket;
+mod start;
+
+#[cfg(test)]
+mod contract;
+#[cfg(test)]
+mod fake;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use address::Endpoint;
+pub(crate) use connection::Bus;
+pub(crate) use dispatch::Event;
+pub(crate) use members::{Job, ListedUnit, Manager, Scope, Service, Slice, Unit};
+pub(crate) use paths::ObjectPath;
+pub(crate) use start::AuxiliaryUnit;

@@ -1,0 +1,5 @@
+//! Typed unit properties. Pure.
+
+mod value;
+
+pub(crate) use value::PropertyValue;
