@@ -1,3 +1,7 @@
-//! The `scopectl` command.
+//! The `scopectl` command: see `cli/`.
 
-fn main() {}
+mod cli;
+
+fn main() -> std::process::ExitCode {
+    cli::main()
+}
