@@ -97,12 +97,7 @@ impl Scope {
     pub async fn stop(&self, how: Stop) -> Result<()> {
         self.0
             .client
-            .stop(
-                &self.0.name,
-                &self.0.identity,
-                self.0.cgroup.as_ref(),
-                how,
-            )
+            .stop(&self.0.name, &self.0.identity, self.0.cgroup.as_ref(), how)
             .await
     }
 }

@@ -23,7 +23,9 @@ impl Client {
         if !state.is_active() || state.job.is_some() {
             return Err(Error::new(
                 ErrorKind::UnitNotReady,
-                format!("{unit} is {state}; only an active scope without a pending job can be opened"),
+                format!(
+                    "{unit} is {state}; only an active scope without a pending job can be opened"
+                ),
             ));
         }
         let identity = Identity::Invocation(self.invocation_id(name, deadline).await?);
@@ -45,7 +47,7 @@ impl Client {
 
     /// The manager's version number.
     pub(crate) async fn version(&self) -> Result<Option<u32>> {
-        self.ask(self.call_deadline(), async |link, deadline| {
+        self.ask(self.call_deadline(), |link, deadline| async move {
             Ok(link.peer(deadline).await?.version)
         })
         .await

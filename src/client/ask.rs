@@ -1,5 +1,6 @@
 //! Questions about a unit, and small requests, that are made again on a new connection when the old one is lost.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -14,7 +15,7 @@ use super::unit_state::UnitState;
 impl Client {
     /// The unit's state. A lost connection or a restarting manager is waited out until `deadline`.
     pub(crate) async fn unit_state(&self, unit: &str, deadline: Instant) -> Result<UnitState> {
-        self.ask(deadline, async |link, deadline| {
+        self.ask(deadline, |link, deadline| async move {
             link.unit_state(unit, deadline).await
         })
         .await
@@ -26,10 +27,10 @@ impl Client {
         unit: &ScopeName,
         deadline: Instant,
     ) -> Result<Option<String>> {
-        let unit = UnitName::from(unit.clone());
+        let unit = &UnitName::from(unit.clone());
         let asked = self
-            .ask(deadline, async |link, deadline| {
-                let path = link.scope_control_group(&unit, deadline).await?;
+            .ask(deadline, |link, deadline| async move {
+                let path = link.scope_control_group(unit, deadline).await?;
                 let root = link.peer(deadline).await?.root.clone();
                 Ok((path, root))
             })
@@ -46,7 +47,7 @@ impl Client {
     /// Takes a failed unit out of systemd's memory. One that is not loaded is no error.
     pub(crate) async fn reset_failed(&self, unit: &str, deadline: Instant) -> Result<()> {
         let asked = self
-            .ask(deadline, async |link, deadline| {
+            .ask(deadline, |link, deadline| async move {
                 link.reset_failed_unit(unit, deadline).await
             })
             .await;
@@ -58,23 +59,26 @@ impl Client {
 
     /// Cancels a job. One that has ended is no error.
     pub(crate) async fn cancel_job(&self, id: u32, deadline: Instant) -> Result<()> {
-        self.ask(deadline, async |link, deadline| {
+        self.ask(deadline, |link, deadline| async move {
             link.cancel_job(id, deadline).await
         })
         .await
     }
 
     /// Makes a call that may be made twice, until it is answered.
-    pub(super) async fn ask<T>(
+    pub(super) async fn ask<T, Answer>(
         &self,
         deadline: Instant,
-        call: impl AsyncFn(&Link, Instant) -> Result<T>,
-    ) -> Result<T> {
+        call: impl Fn(Arc<Link>, Instant) -> Answer,
+    ) -> Result<T>
+    where
+        Answer: Future<Output = Result<T>>,
+    {
         let mut pause = Pause::new();
         loop {
             let within = self.call_deadline_within(deadline);
             let answer = match self.link(within).await {
-                Ok(link) => call(&link, within).await,
+                Ok(link) => call(link, within).await,
                 Err(error) => Err(error),
             };
             match answer {

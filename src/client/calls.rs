@@ -60,10 +60,7 @@ impl Link {
     }
 
     pub(crate) async fn reset_failed_unit(&self, unit: &str, deadline: Instant) -> Result<()> {
-        self.bus
-            .manager()
-            .reset_failed_unit(unit, deadline)
-            .await
+        self.bus.manager().reset_failed_unit(unit, deadline).await
     }
 
     /// One that has ended is no error.
@@ -87,7 +84,11 @@ impl Link {
             .await
     }
 
-    pub(crate) async fn invocation_id(&self, unit: &UnitName, deadline: Instant) -> Result<Vec<u8>> {
+    pub(crate) async fn invocation_id(
+        &self,
+        unit: &UnitName,
+        deadline: Instant,
+    ) -> Result<Vec<u8>> {
         self.unit(unit).invocation_id(deadline).await
     }
 

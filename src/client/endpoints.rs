@@ -54,14 +54,20 @@ pub(crate) fn endpoints(
         Instance::Address(text) => {
             let endpoint = address::parse(text)?;
             let wrong = match (&endpoint, transport) {
-                (Endpoint::Bus(_), Transport::Private) => Some("a bus, not a private socket (a path that ends in systemd/private)"),
-                (Endpoint::Private(_), Transport::Bus) => Some("systemd's private socket, not a bus"),
+                (Endpoint::Bus(_), Transport::Private) => {
+                    Some("a bus, not a private socket (a path that ends in systemd/private)")
+                }
+                (Endpoint::Private(_), Transport::Bus) => {
+                    Some("systemd's private socket, not a bus")
+                }
                 _ => None,
             };
             if let Some(wrong) = wrong {
                 return Err(Error::new(
                     ErrorKind::InvalidInput,
-                    format!("{text:?} is {wrong}; leave the transport open or name another address"),
+                    format!(
+                        "{text:?} is {wrong}; leave the transport open or name another address"
+                    ),
                 ));
             }
             return Ok((instance.clone(), vec![endpoint]));
@@ -88,9 +94,15 @@ fn only_root() -> Error {
 
 fn nothing_to_try(around: &Surroundings) -> Error {
     let system = match (around.uid, around.booted) {
-        (0, _) => "this machine was not booted with systemd (/run/systemd/system is missing)".to_owned(),
-        (uid, true) => format!("the system manager is taken for root only (this is uid {uid}; name it to use it)"),
-        (_, false) => "this machine was not booted with systemd (/run/systemd/system is missing)".to_owned(),
+        (0, _) => {
+            "this machine was not booted with systemd (/run/systemd/system is missing)".to_owned()
+        }
+        (uid, true) => format!(
+            "the system manager is taken for root only (this is uid {uid}; name it to use it)"
+        ),
+        (_, false) => {
+            "this machine was not booted with systemd (/run/systemd/system is missing)".to_owned()
+        }
     };
     Error::new(
         ErrorKind::NoManager,
@@ -154,7 +166,10 @@ mod tests {
     #[test]
     fn only_root_tries_the_system_managers_private_socket() {
         let user = around(7, true, None);
-        assert_eq!(tried(Instance::System, Transport::Auto, &user), &SYSTEM[..1]);
+        assert_eq!(
+            tried(Instance::System, Transport::Auto, &user),
+            &SYSTEM[..1]
+        );
         let error = endpoints(&Instance::System, Transport::Private, &user).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::PermissionDenied);
     }

@@ -21,7 +21,10 @@ pub(super) fn admit(processes: Vec<Process>, allow_move: bool) -> Result<Vec<Ent
         ));
     }
     let own = Process::current()?.cgroup()?;
-    let own_unit = own.as_ref().and_then(ProcCgroup::unified).and_then(unit_path_of);
+    let own_unit = own
+        .as_ref()
+        .and_then(ProcCgroup::unified)
+        .and_then(unit_path_of);
     let mut entrants: Vec<Entrant> = Vec::with_capacity(processes.len());
     for process in processes {
         if entrants.iter().any(|e| e.process.pid() == process.pid()) {

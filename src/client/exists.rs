@@ -2,7 +2,7 @@
 
 use tokio::time::Instant;
 
-use crate::cgroup::{Cgroup, CgroupView};
+use crate::cgroup::Cgroup;
 use crate::spec::IfExists;
 use crate::unit::UnitName;
 use crate::{Error, ErrorKind, Phase, Result};
@@ -31,7 +31,9 @@ impl Start {
             return Ok(Next::Ours);
         }
         match self.plan.if_exists {
-            IfExists::Fail => Err(self.exists(error, &state, "choose another name or another policy")),
+            IfExists::Fail => {
+                Err(self.exists(error, &state, "choose another name or another policy"))
+            }
             IfExists::ResetFailed if count > 1 => {
                 Err(self.exists(error, &state, "it is still there after a reset"))
             }
@@ -117,7 +119,7 @@ impl Start {
             Err(error) if error.kind() == ErrorKind::CgroupGone => return Ok(false),
             Err(error) => return Err(error),
         };
-        match CgroupView::new(dir).events() {
+        match Cgroup::new(dir, path).events() {
             Ok(events) => Ok(events.populated),
             Err(error) if error.kind() == ErrorKind::CgroupGone => Ok(false),
             Err(error) => Err(error),
@@ -143,7 +145,11 @@ impl Start {
             return Ok(Next::Retry);
         }
         if !state.is_active() || state.job.is_some() {
-            return Err(self.exists(error, &state, "it cannot be joined, since it is not running"));
+            return Err(self.exists(
+                error,
+                &state,
+                "it cannot be joined, since it is not running",
+            ));
         }
         let link = self
             .client

@@ -107,10 +107,7 @@ impl Client {
             }
         }
         Err(first_error.unwrap_or_else(|| {
-            Error::new(
-                ErrorKind::NoManager,
-                "no address of a manager is known",
-            )
+            Error::new(ErrorKind::NoManager, "no address of a manager is known")
         }))
     }
 

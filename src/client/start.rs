@@ -267,8 +267,7 @@ impl Start {
         peer.check_same_pid_namespace()?;
         let mut properties = self.plan.properties.clone();
         properties.push(("PIDs", PropertyValue::U32List(self.pids())));
-        let call =
-            link.start_transient_scope(self.plan.unit.as_str(), &properties, &[], deadline);
+        let call = link.start_transient_scope(self.plan.unit.as_str(), &properties, &[], deadline);
         link.queue_job(call).await
     }
 
@@ -373,7 +372,9 @@ impl Start {
 
 fn hint(result: &JobResult) -> &'static str {
     match result {
-        JobResult::Failed => ": no process could be put inside (it may have ended), see the journal",
+        JobResult::Failed => {
+            ": no process could be put inside (it may have ended), see the journal"
+        }
         JobResult::Canceled => ": it was cancelled, or the manager is shutting down",
         JobResult::Dependency => ": its slice or a unit that it requires failed",
         JobResult::Frozen => ": the unit or its slice is frozen, thaw it first",

@@ -83,7 +83,7 @@ impl Client {
             self.reset_failed(unit.as_str(), cleaning).await?;
         }
         match cgroup {
-            Some(cgroup) => cgroup.wait_removed(deadline_after(MARGIN)).await,
+            Some(cgroup) => removed(cgroup).await,
             None => Ok(()),
         }
     }
@@ -110,20 +110,24 @@ impl Client {
         Ok(same.then_some(state))
     }
 
-    pub(crate) async fn invocation_id(&self, unit: &ScopeName, deadline: Instant) -> Result<Vec<u8>> {
-        let name = UnitName::from(unit.clone());
-        self.ask(deadline, async |link, deadline| {
-            link.invocation_id(&name, deadline).await
+    pub(crate) async fn invocation_id(
+        &self,
+        unit: &ScopeName,
+        deadline: Instant,
+    ) -> Result<Vec<u8>> {
+        let name = &UnitName::from(unit.clone());
+        self.ask(deadline, |link, deadline| async move {
+            link.invocation_id(name, deadline).await
         })
         .await
     }
 
     /// The unit's own `TimeoutStopUSec=`; `infinity` counts as a day, since every wait is bounded.
     async fn stop_timeout(&self, unit: &ScopeName, deadline: Instant) -> Result<Duration> {
-        let name = UnitName::from(unit.clone());
+        let name = &UnitName::from(unit.clone());
         let asked = self
-            .ask(deadline, async |link, deadline| {
-                link.scope_timeout_stop_usec(&name, deadline).await
+            .ask(deadline, |link, deadline| async move {
+                link.scope_timeout_stop_usec(name, deadline).await
             })
             .await;
         match asked {
@@ -141,7 +145,7 @@ impl Client {
         timeout: Option<Duration>,
     ) -> Result<()> {
         let asking = self.call_deadline();
-        let name = UnitName::from(unit.clone());
+        let name = &UnitName::from(unit.clone());
         let timeout = match timeout {
             Some(timeout) => timeout,
             None => self.stop_timeout(unit, asking).await?,
@@ -149,14 +153,14 @@ impl Client {
         let signal = match signal {
             Some(signal) => signal,
             None => {
-                self.ask(asking, async |link, deadline| {
-                    link.scope_kill_signal(&name, deadline).await
+                self.ask(asking, |link, deadline| async move {
+                    link.scope_kill_signal(name, deadline).await
                 })
                 .await?
             }
         };
         let sent = self
-            .ask(asking, async |link, deadline| {
+            .ask(asking, |link, deadline| async move {
                 link.kill_unit(unit.as_str(), signal, deadline).await
             })
             .await;
@@ -180,12 +184,12 @@ impl Client {
             return Ok(());
         };
         let deadline = deadline_after(KILL_LIMIT);
-        match cgroup.kill(deadline).await {
+        match cgroup.kill_all(deadline).await {
             Err(error) if error.kind() == ErrorKind::CgroupGone => Ok(()),
             // The caller may not write there: systemd does it.
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
                 const SIGKILL: i32 = 9;
-                self.ask(self.call_deadline(), async |link, deadline| {
+                self.ask(self.call_deadline(), |link, deadline| async move {
                     link.kill_unit(unit.as_str(), SIGKILL, deadline).await
                 })
                 .await?;
@@ -231,7 +235,9 @@ impl Client {
                 JobEnd::Expired(problem) => {
                     let error = Error::new(
                         ErrorKind::Timeout,
-                        format!("{unit} was not stopped in time: its stop job had not ended; kill it if it may be killed"),
+                        format!(
+                            "{unit} was not stopped in time: its stop job had not ended; kill it if it may be killed"
+                        ),
                     );
                     Err(match problem {
                         Some(problem) => error.with_source(problem),
@@ -242,7 +248,28 @@ impl Client {
         }
         Err(Error::new(
             ErrorKind::ConnectionLost,
-            format!("{unit} could not be stopped: the connection to the manager was lost {LOST_REPLIES} times"),
+            format!(
+                "{unit} could not be stopped: the connection to the manager was lost {LOST_REPLIES} times"
+            ),
         ))
     }
+}
+
+/// systemd removes the directory when the unit's last process is gone.
+async fn removed(cgroup: &Cgroup) -> Result<()> {
+    let deadline = deadline_after(MARGIN);
+    let mut pause = Pause::short();
+    while cgroup.exists() {
+        if Instant::now() >= deadline {
+            return Err(Error::new(
+                ErrorKind::Timeout,
+                format!(
+                    "the unit was stopped, but {} is still there after {MARGIN:?}: a process in it may hang in the kernel",
+                    cgroup.path().display()
+                ),
+            ));
+        }
+        pause.wait(deadline).await;
+    }
+    Ok(())
 }

@@ -5,11 +5,11 @@
 
 use tokio::time::Instant;
 
-use crate::cgroup::{Cgroup, CgroupView, Dir};
+use crate::cgroup::{Cgroup, Dir};
 use crate::process::Process;
 use crate::spec::StartPlan;
 use crate::unit::ScopeName;
-use crate::{Result, Undo};
+use crate::{ErrorKind, Result, Undo};
 
 use super::ask::Pause;
 use super::entrant::Entrant;
@@ -32,12 +32,7 @@ impl Started {
 
 impl Client {
     /// Bounded by a deadline of its own. `created`: the unit is this start's own, not a joined one.
-    pub(super) async fn undo(
-        &self,
-        plan: &StartPlan,
-        entrants: &[Entrant],
-        created: bool,
-    ) -> Undo {
+    pub(super) async fn undo(&self, plan: &StartPlan, entrants: &[Entrant], created: bool) -> Undo {
         let deadline = deadline_after(GRACE);
         let mut undo = Undo::default();
         if let Err(error) = self
@@ -66,8 +61,10 @@ impl Client {
         if !state.is_loaded() || !state.is_ours(plan.nonce) {
             return Ok(());
         }
-        if let Some(dir) = self.unit_dir(unit, deadline).await? {
-            self.empty(&dir, entrants, undo).await?;
+        if let Some(cgroup) = self.unit_cgroup(unit, deadline).await?
+            && !self.empty(&cgroup, entrants, undo).await?
+        {
+            return Ok(());
         }
         if !undo.left_inside.is_empty() {
             return Ok(());
@@ -98,43 +95,45 @@ impl Client {
         Ok(())
     }
 
-    /// What else is in the unit: children of the processes. They go where the first one came from.
-    async fn empty(&self, dir: &Dir, entrants: &[Entrant], undo: &mut Undo) -> Result<()> {
+    /// What else is in the unit: children of the processes. They go where the first one came from. Whether nothing is left.
+    async fn empty(&self, unit: &Cgroup, entrants: &[Entrant], undo: &mut Undo) -> Result<bool> {
         let Some(old) = entrants.first().and_then(|e| e.from.unified()) else {
-            return Ok(());
+            return Ok(false);
         };
         let hierarchy = self.hierarchy().await?;
-        let view = CgroupView::new(dir.clone());
         for _ in 0..ROUNDS {
-            let mut found = false;
-            for pid in view.processes()? {
-                if undo.left_inside.contains(&pid) {
-                    continue;
-                }
+            let pids = match unit.processes() {
+                Ok(pids) => pids,
+                Err(error) if error.kind() == ErrorKind::CgroupGone => return Ok(true),
+                Err(error) => return Err(error),
+            };
+            if pids.is_empty() {
+                return Ok(true);
+            }
+            for pid in pids {
                 let Ok(process) = Process::open(pid) else {
                     continue;
                 };
-                found = true;
                 let moved = match hierarchy.open(old) {
                     Ok(dir) => put_back(dir, old, &process).await,
                     Err(error) => Err(error),
                 };
                 note(moved, &process, undo);
             }
-            if !found {
-                break;
+            if !undo.left_inside.is_empty() {
+                return Ok(false);
             }
         }
-        Ok(())
+        Ok(false)
     }
 
-    async fn unit_dir(&self, unit: &ScopeName, deadline: Instant) -> Result<Option<Dir>> {
+    async fn unit_cgroup(&self, unit: &ScopeName, deadline: Instant) -> Result<Option<Cgroup>> {
         let Some(path) = self.control_group(unit, deadline).await? else {
             return Ok(None);
         };
         match self.hierarchy().await?.open(&path) {
-            Ok(dir) => Ok(Some(dir)),
-            Err(error) if error.kind() == crate::ErrorKind::CgroupGone => Ok(None),
+            Ok(dir) => Ok(Some(Cgroup::new(dir, path))),
+            Err(error) if error.kind() == ErrorKind::CgroupGone => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -144,7 +143,9 @@ impl Client {
         self.stop_unit(unit, deadline).await?;
         self.reset_failed(unit.as_str(), deadline).await?;
         let mut pause = Pause::short();
-        while self.unit_state(unit.as_str(), deadline).await?.is_loaded() && Instant::now() < deadline {
+        while self.unit_state(unit.as_str(), deadline).await?.is_loaded()
+            && Instant::now() < deadline
+        {
             pause.wait(deadline).await;
         }
         Ok(())
@@ -156,12 +157,16 @@ async fn put_back(dir: Dir, path: &str, process: &Process) -> Result<()> {
 }
 
 fn note(moved: Result<()>, process: &Process, undo: &mut Undo) {
+    let pid = process.pid();
+    if undo.left_inside.contains(&pid) || undo.moved_back.contains(&pid) {
+        return;
+    }
     match moved {
-        Ok(()) => undo.moved_back.push(process.pid()),
-        Err(error) if error.kind() == crate::ErrorKind::ProcessGone => {}
+        Ok(()) => undo.moved_back.push(pid),
+        Err(error) if error.kind() == ErrorKind::ProcessGone => {}
         Err(error) => {
-            tracing::debug!(pid = process.pid(), %error, "cannot be put back");
-            undo.left_inside.push(process.pid());
+            tracing::debug!(pid, %error, "cannot be put back");
+            undo.left_inside.push(pid);
         }
     }
 }

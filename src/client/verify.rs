@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::cgroup::{Cgroup, Dir, UnitPath};
+use crate::cgroup::{Cgroup, UnitPath};
 use crate::process::{Process, State};
 use crate::spec::Descendants;
 use crate::{Error, ErrorKind, Result};
@@ -45,11 +45,8 @@ impl Start {
         let peer = link
             .peer(self.client.call_deadline_within(self.deadline))
             .await?;
-        let unit_path = UnitPath::new(
-            peer.root.as_ref(),
-            self.plan.slice.as_ref().filter(|_| self.created),
-            &self.plan.unit,
-        );
+        let name = self.plan.unit.clone();
+        let unit_path = UnitPath::new(peer.root.as_ref(), name.as_str());
         let mut unit = Unit {
             path: unit_path,
             cgroup: None,
@@ -226,7 +223,7 @@ fn outside(entrants: &[Entrant], unit: &UnitPath<'_>) -> Result<Vec<Process>> {
         for process in entrant.process.descendants()? {
             let elsewhere = process.cgroup()?.is_some_and(|cgroup| {
                 cgroup
-                    .unified_path()
+                    .unified()
                     .is_some_and(|path| unit.root_of(path).is_none())
             });
             if elsewhere && process.state() == State::Alive {

@@ -2,8 +2,8 @@
 
 use tokio::time::Instant;
 
-use crate::job::JobResult;
 use crate::Error;
+use crate::job::JobResult;
 
 use super::Client;
 use super::ask::Pause;
@@ -37,7 +37,11 @@ impl Client {
             },
             () = tokio::time::sleep_until(deadline) => return JobEnd::Expired(None),
         }
-        tracing::debug!(unit, job = pending.path, "signals may have been missed: asking");
+        tracing::debug!(
+            unit,
+            job = pending.path,
+            "signals may have been missed: asking"
+        );
         let path = pending.path.clone();
         self.poll_job_end(unit, Some(&path), Some(pending), deadline)
             .await

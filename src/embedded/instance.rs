@@ -77,6 +77,12 @@ impl Embedded {
         self.bus_address.as_deref()
     }
 
+    /// For [`Manager::connect`](crate::Manager::connect): the bus if there is one, else the private socket.
+    pub fn instance(&self) -> crate::Instance {
+        let address = self.bus_address().unwrap_or(self.private_address());
+        crate::Instance::Address(address.to_owned())
+    }
+
     /// The manager's process, a child of this one.
     pub fn manager_pid(&self) -> u32 {
         self.manager

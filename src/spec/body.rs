@@ -43,10 +43,7 @@ impl ScopeSpec {
         check_timeout("the start timeout", self.start_timeout)?;
         check_timeout("the queue timeout", self.queue_timeout)?;
 
-        let mut properties = vec![(
-            "Description",
-            PropertyValue::Str(nonce.mark(description)),
-        )];
+        let mut properties = vec![("Description", PropertyValue::Str(nonce.mark(description)))];
         if let Some(slice) = &slice {
             properties.push(("Slice", PropertyValue::Str(slice.as_str().to_owned())));
         }
@@ -60,13 +57,18 @@ impl ScopeSpec {
             ));
         }
         if let Some(timeout) = self.timeout_stop {
-            properties.push(("TimeoutStopUSec", PropertyValue::U64(microseconds(timeout)?)));
+            properties.push((
+                "TimeoutStopUSec",
+                PropertyValue::U64(microseconds(timeout)?),
+            ));
         }
         if let Some(signal) = self.kill_signal {
             if !(1..=LAST_SIGNAL).contains(&signal) {
                 return Err(Error::new(
                     ErrorKind::InvalidInput,
-                    format!("the kill signal {signal} is not a signal number; give one from 1 to {LAST_SIGNAL}"),
+                    format!(
+                        "the kill signal {signal} is not a signal number; give one from 1 to {LAST_SIGNAL}"
+                    ),
                 ));
             }
             properties.push(("KillSignal", PropertyValue::I32(signal)));
@@ -91,7 +93,9 @@ fn check_description(text: &str) -> Result<()> {
         None => Ok(()),
         Some(c) => Err(Error::new(
             ErrorKind::InvalidInput,
-            format!("the description {text:?} has the control character {c:?}; give one line of text"),
+            format!(
+                "the description {text:?} has the control character {c:?}; give one line of text"
+            ),
         )),
     }
 }
@@ -158,7 +162,10 @@ mod tests {
             [
                 ("Slice", PropertyValue::Str("b-c.slice".into())),
                 ("Delegate", PropertyValue::Bool(true)),
-                ("CollectMode", PropertyValue::Str("inactive-or-failed".into())),
+                (
+                    "CollectMode",
+                    PropertyValue::Str("inactive-or-failed".into())
+                ),
                 ("TimeoutStopUSec", PropertyValue::U64(1_500_000)),
                 ("KillSignal", PropertyValue::I32(2)),
             ]

@@ -36,7 +36,11 @@ impl fmt::Display for Nonce {
 pub(crate) fn parse(description: &str) -> Option<(&str, Nonce)> {
     let (text, rest) = description.rsplit_once(OPEN)?;
     let digits = rest.strip_suffix(']')?;
-    if digits.len() != 16 || !digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
+    if digits.len() != 16
+        || !digits
+            .bytes()
+            .all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+    {
         return None;
     }
     let nonce = u64::from_str_radix(digits, 16).ok()?;
@@ -55,7 +59,12 @@ mod tests {
     #[test]
     fn a_mark_is_found_again_behind_any_description() {
         let nonce = Nonce::new(0xdead_beef);
-        for text in ["", "a build", "looks [scopectl:like] one", "a [scopectl:00000000deadbee0]"] {
+        for text in [
+            "",
+            "a build",
+            "looks [scopectl:like] one",
+            "a [scopectl:00000000deadbee0]",
+        ] {
             let marked = nonce.mark(text);
             assert!(nonce.marks(&marked), "{marked}");
             assert_eq!(parse(&marked), Some((text, nonce)));
