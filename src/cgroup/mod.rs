@@ -18,9 +18,9 @@ mod ns_path;
 mod proc_cgroup;
 mod procs;
 mod remove;
-mod unit_path;
 #[cfg(test)]
 pub(crate) mod testing;
+mod unit_path;
 
 pub(crate) use dir::Dir;
 pub use events::Events;

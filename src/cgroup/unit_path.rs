@@ -62,7 +62,10 @@ mod tests {
         for (path, root) in [
             ("/box/a.scope", Some("/box/a.scope")),
             ("/box/app.slice/a.scope", Some("/box/app.slice/a.scope")),
-            ("/box/app.slice/a.scope/leaf/x", Some("/box/app.slice/a.scope")),
+            (
+                "/box/app.slice/a.scope/leaf/x",
+                Some("/box/app.slice/a.scope"),
+            ),
             ("/box/app.slice/_a.scope", Some("/box/app.slice/_a.scope")),
             ("/box/a.scope/a.scope", Some("/box/a.scope")),
             ("/app.slice/a.scope", None),
@@ -79,7 +82,10 @@ mod tests {
     #[test]
     fn without_a_manager_in_sight_the_name_decides() {
         let unit = UnitPath::new(None, "a.scope");
-        assert_eq!(unit.root_of("/x/y.slice/a.scope/z"), Some("/x/y.slice/a.scope"));
+        assert_eq!(
+            unit.root_of("/x/y.slice/a.scope/z"),
+            Some("/x/y.slice/a.scope")
+        );
         assert_eq!(unit.root_of("/x/y.slice/b.scope"), None);
     }
 }

@@ -41,7 +41,10 @@ async fn five_hundred_scopes_at_once_hold_their_payloads_and_leave_nothing() {
             .into_iter()
             .map(|(scope, payload)| {
                 tokio::spawn(async move {
-                    scope.stop(Stop::Kill).await.unwrap_or_else(|e| panic!("{e:?}"));
+                    scope
+                        .stop(Stop::Kill)
+                        .await
+                        .unwrap_or_else(|e| panic!("{e:?}"));
                     drop(payload);
                 })
             })
@@ -50,7 +53,10 @@ async fn five_hundred_scopes_at_once_hold_their_payloads_and_leave_nothing() {
             stop.await.expect("a stop");
         }
         assert_eq!(lab.scope_directories(), Vec::<std::path::PathBuf>::new());
-        assert_eq!(lab.loaded_scopes(&lab.witness().await).await, Vec::<String>::new());
+        assert_eq!(
+            lab.loaded_scopes(&lab.witness().await).await,
+            Vec::<String>::new()
+        );
         assert_eq!(lab.manager.load().await, scopectl::Load::default());
     }
     println!(

@@ -5,15 +5,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
-mod adopt;
 mod children;
 mod concurrent;
-mod cycles;
-mod exists;
-mod interfaces;
-mod moves;
-mod refused;
 mod restarts;
-mod stop;
 mod support;
-mod undo;

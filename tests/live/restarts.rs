@@ -15,18 +15,26 @@ async fn a_restart_under_the_same_name_waits_for_the_old_unit_and_then_holds_its
         let mut payload = Payload::spawn();
         let scope = lab
             .manager
-            .start_scope(&spec(name).if_exists(IfExists::WaitGone), [payload.process()])
+            .start_scope(
+                &spec(name).if_exists(IfExists::WaitGone),
+                [payload.process()],
+            )
             .await
             .unwrap_or_else(|e| panic!("round {round}: {e:?}"));
         let path = payload.release();
-        assert!(is_inside(&path, name), "round {round}: the payload is in {path}");
+        assert!(
+            is_inside(&path, name),
+            "round {round}: the payload is in {path}"
+        );
         assert!(scope.cgroup().unwrap().events().unwrap().populated);
         if scope.timings().call > std::time::Duration::from_millis(2) {
             waited += 1;
         }
         payload.kill();
     }
-    println!("figure: {rounds} restarts under one name: 0 failures ({waited} waited for the old unit)");
+    println!(
+        "figure: {rounds} restarts under one name: 0 failures ({waited} waited for the old unit)"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -41,7 +49,10 @@ async fn a_running_unit_of_the_same_name_fails_wait_gone_at_once() {
     let second = Payload::spawn();
     let error = lab
         .manager
-        .start_scope(&spec("busy.scope").if_exists(IfExists::WaitGone), [second.process()])
+        .start_scope(
+            &spec("busy.scope").if_exists(IfExists::WaitGone),
+            [second.process()],
+        )
         .await
         .unwrap_err();
     assert_eq!(error.kind(), scopectl::ErrorKind::UnitExists, "{error:?}");

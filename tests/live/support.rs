@@ -9,24 +9,26 @@ use scopectl::embedded::Embedded;
 use scopectl::{Instance, Manager, Process, ScopeSpec, Transport};
 
 /// A private systemd and a connection to it.
-pub struct Lab {
-    pub embedded: Embedded,
-    pub manager: Manager,
+pub(crate) struct Lab {
+    pub(crate) embedded: Embedded,
+    pub(crate) manager: Manager,
 }
 
 impl Lab {
-    pub async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         Self::with(Transport::Bus).await
     }
 
-    pub async fn with(transport: Transport) -> Self {
-        let embedded = Embedded::start().expect("the embedded manager starts (root, cgroup2, systemd and dbus-daemon are needed)");
+    pub(crate) async fn with(transport: Transport) -> Self {
+        let embedded = Embedded::start().expect(
+            "the embedded manager starts (root, cgroup2, systemd and dbus-daemon are needed)",
+        );
         let manager = connect(&embedded, transport).await;
         Self { embedded, manager }
     }
 
     /// The directory of every unit's cgroup below the manager's root.
-    pub fn directories(&self) -> BTreeSet<PathBuf> {
+    pub(crate) fn directories(&self) -> BTreeSet<PathBuf> {
         fn walk(dir: &Path, found: &mut BTreeSet<PathBuf>) {
             let Ok(entries) = std::fs::read_dir(dir) else {
                 return;
@@ -44,7 +46,7 @@ impl Lab {
     }
 
     /// The directories of scopes other than the manager's own.
-    pub fn scope_directories(&self) -> Vec<PathBuf> {
+    pub(crate) fn scope_directories(&self) -> Vec<PathBuf> {
         self.directories()
             .into_iter()
             .filter(|path| {
@@ -55,8 +57,11 @@ impl Lab {
     }
 
     /// A connection of the test's own, which shares no code with the product.
-    pub async fn witness(&self) -> zbus::Connection {
-        let address = self.embedded.bus_address().expect("dbus-daemon is installed");
+    pub(crate) async fn witness(&self) -> zbus::Connection {
+        let address = self
+            .embedded
+            .bus_address()
+            .expect("dbus-daemon is installed");
         zbus::connection::Builder::address(address)
             .build()
             .await
@@ -64,7 +69,7 @@ impl Lab {
     }
 
     /// Names of the loaded scopes, as systemd lists them.
-    pub async fn loaded_scopes(&self, witness: &zbus::Connection) -> Vec<String> {
+    pub(crate) async fn loaded_scopes(&self, witness: &zbus::Connection) -> Vec<String> {
         type Row = (
             String,
             String,
@@ -72,10 +77,10 @@ impl Lab {
             String,
             String,
             String,
-            zbus::variant::OwnedObjectPath,
+            zbus::OwnedObjectPath,
             u32,
             String,
-            zbus::variant::OwnedObjectPath,
+            zbus::OwnedObjectPath,
         );
         let reply = witness
             .call_method(
@@ -95,7 +100,7 @@ impl Lab {
     }
 }
 
-pub async fn connect(embedded: &Embedded, transport: Transport) -> Manager {
+pub(crate) async fn connect(embedded: &Embedded, transport: Transport) -> Manager {
     let address = match transport {
         Transport::Private => embedded.private_address(),
         _ => embedded.bus_address().expect("dbus-daemon is installed"),
@@ -106,12 +111,12 @@ pub async fn connect(embedded: &Embedded, transport: Transport) -> Manager {
 }
 
 /// A shell that waits for a line on its standard input and then tells where it is.
-pub struct Payload {
+pub(crate) struct Payload {
     child: Child,
 }
 
 impl Payload {
-    pub fn spawn() -> Self {
+    pub(crate) fn spawn() -> Self {
         // The first act after the release is the shell's own read of its own file: no fork before it.
         let child = Command::new("/bin/sh")
             .args([
@@ -125,16 +130,16 @@ impl Payload {
         Self { child }
     }
 
-    pub fn process(&self) -> Process {
+    pub(crate) fn process(&self) -> Process {
         Process::open(self.child.id()).expect("the payload runs")
     }
 
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// Releases the payload; gives the `0::` path that it read of itself.
-    pub fn release(&mut self) -> String {
+    pub(crate) fn release(&mut self) -> String {
         let stdin = self.child.stdin.as_mut().unwrap();
         stdin.write_all(b"go\n").expect("the payload reads");
         let mut lines = BufReader::new(self.child.stdout.as_mut().unwrap());
@@ -151,12 +156,12 @@ impl Payload {
     }
 
     /// SIGKILL, and the exit is awaited.
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    pub fn is_running(&mut self) -> bool {
+    pub(crate) fn is_running(&mut self) -> bool {
         self.child.try_wait().expect("a child").is_none()
     }
 }
@@ -168,7 +173,7 @@ impl Drop for Payload {
 }
 
 /// The `0::` path of a process, read by the test itself.
-pub fn cgroup_of(pid: u32) -> Option<String> {
+pub(crate) fn cgroup_of(pid: u32) -> Option<String> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
     text.lines()
         .find_map(|line| line.strip_prefix("0::"))
@@ -176,29 +181,29 @@ pub fn cgroup_of(pid: u32) -> Option<String> {
 }
 
 /// Whether `path` is the unit's cgroup or below it.
-pub fn is_inside(path: &str, unit: &str) -> bool {
+pub(crate) fn is_inside(path: &str, unit: &str) -> bool {
     path.split('/').any(|part| part == unit)
 }
 
-pub fn full() -> bool {
+pub(crate) fn full() -> bool {
     std::env::var("SCOPECTL_TEST_SCALE").is_ok_and(|scale| scale == "full")
 }
 
 /// The quick count, or the large one.
-pub fn scale(quick: usize, large: usize) -> usize {
+pub(crate) fn scale(quick: usize, large: usize) -> usize {
     if full() { large } else { quick }
 }
 
-pub fn spec(name: &str) -> ScopeSpec {
+pub(crate) fn spec(name: &str) -> ScopeSpec {
     ScopeSpec::new(name)
 }
 
-pub fn open_fds() -> usize {
+pub(crate) fn open_fds() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
 /// Resident pages of a process, in KiB.
-pub fn rss_kib(pid: u32) -> u64 {
+pub(crate) fn rss_kib(pid: u32) -> u64 {
     let mut text = String::new();
     std::fs::File::open(format!("/proc/{pid}/status"))
         .unwrap()
