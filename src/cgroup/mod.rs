@@ -20,10 +20,13 @@ mod procs;
 mod remove;
 #[cfg(test)]
 pub(crate) mod testing;
+mod view;
 
 pub(crate) use dir::Dir;
 pub use events::Events;
-pub use handle::{Cgroup, CgroupView};
+pub use handle::Cgroup;
 pub(crate) use hierarchy::Hierarchy;
 pub(crate) use manager_root::{Inside, ManagerRoot};
 pub(crate) use proc_cgroup::{ProcCgroup, unit_of, unit_path_of};
+pub(crate) use remove::remove_tree;
+pub use view::CgroupView;
