@@ -89,11 +89,17 @@ async fn wait(dir: &Dir, deadline: Instant, look_again: Duration) -> Result<bool
             return Ok(false);
         }
         let until = deadline.min(Instant::now() + look_again);
-        if let Ok(Ok(mut notice)) =
-            tokio::time::timeout_at(until, file.ready(Interest::PRIORITY)).await
-        {
+        match tokio::time::timeout_at(until, file.ready(Interest::PRIORITY)).await {
             // Cleared before the file is read: a change after the read then makes it ready again.
-            notice.clear_ready();
+            Ok(Ok(mut notice)) => notice.clear_ready(),
+            Ok(Err(error)) => {
+                return Err(Error::new(
+                    ErrorKind::Io,
+                    "the tokio runtime ended before the cgroup was empty",
+                )
+                .with_source(error));
+            }
+            Err(_) => {}
         }
         match read_again(dir, file.get_ref())? {
             Some(events) if events.populated => {}
@@ -161,7 +167,8 @@ mod tests {
         assert!(matches!(wait.as_mut().poll(&mut context), Poll::Pending));
         child.kill().unwrap();
         // Not reaped: a zombie does not populate a cgroup.
-        assert!(wait.await.unwrap());
+        let ended = tokio::time::timeout(Duration::from_secs(30), wait).await;
+        assert!(ended.expect("the kernel's notice was not heard").unwrap());
         child.wait().unwrap();
     }
 
