@@ -179,18 +179,22 @@ fn lay_out(
             .map_err(|error| failed(&format!("open {}", path.display()), error.into()))
     };
     let root = plan.root.as_deref().unwrap_or(Path::new("/"));
-    let binds = match &plan.root {
-        None => Vec::new(),
-        Some(root) => ["proc", "sys", "dev"]
-            .iter()
-            .map(|name| {
-                Ok(Bind {
-                    from: c_path(&Path::new("/").join(name))?,
-                    to: c_path(&root.join(name))?,
-                })
-            })
-            .collect::<Result<_>>()?,
-    };
+    let mut binds = Vec::new();
+    if plan.root.is_some() {
+        for name in ["proc", "sys", "dev"] {
+            binds.push(Bind {
+                from: c_path(&Path::new("/").join(name))?,
+                to: c_path(&root.join(name))?,
+            });
+        }
+    }
+    // The manager's log. Its target `console` would write to the machine's console, whatever standard error is.
+    if Path::new("/dev/kmsg").exists() {
+        binds.push(Bind {
+            from: c_path(&state.join("log"))?,
+            to: c_path(&root.join("dev/kmsg"))?,
+        });
+    }
     let directories = ["run/systemd", "run/systemd/system", "run/scopectl"]
         .iter()
         .map(|name| c_path(&root.join(name)))
