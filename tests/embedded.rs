@@ -331,6 +331,12 @@ fn helper() {
             embedded.stop().unwrap();
             say("SURVIVED: yes");
         }
+        "exec" => {
+            let embedded = builder().start().unwrap();
+            say_ready(&embedded);
+            let error = std::os::unix::process::CommandExt::exec(Command::new("sleep").arg("1000"));
+            panic!("{error}");
+        }
         "error" => match builder().start() {
             Ok(_) => say("ERROR: none"),
             Err(error) => say(&format!("ERROR: {:?}\t{error}", error.kind())),
@@ -428,52 +434,74 @@ fn the_manager_has_only_its_own_environment_session_and_streams() {
 #[test]
 fn units_keep_their_settings_over_a_reload_and_the_pid_over_a_reexec() {
     need_root!();
-    let embedded = Embedded::builder().bus(false).start().unwrap();
-    let systemctl = |words: &[&str]| {
-        let output = Command::new("systemctl")
-            .arg("--user")
-            .args(words)
-            .env("XDG_RUNTIME_DIR", embedded.state_path().join("run"))
-            .env_remove("DBUS_SESSION_BUS_ADDRESS")
-            .output()
+    for root in roots() {
+        let before = mounts();
+        let embedded = Embedded::builder()
+            .root(&root)
+            .start()
+            .unwrap_or_else(|error| panic!("{root}: {error}"));
+        let command = |program: &str| {
+            let mut command = Command::new(program);
+            command
+                .arg("--user")
+                .env("XDG_RUNTIME_DIR", embedded.state_path().join("run"))
+                .env_remove("DBUS_SESSION_BUS_ADDRESS")
+                .stdin(Stdio::null())
+                .stderr(Stdio::null());
+            command
+        };
+        let show = || {
+            let output = command("systemctl")
+                .args([
+                    "show",
+                    "kept.scope",
+                    "-p",
+                    "ActiveState",
+                    "-p",
+                    "TimeoutStopUSec",
+                ])
+                .output()
+                .unwrap();
+            let text = String::from_utf8(output.stdout).unwrap();
+            text.contains("ActiveState=active\n") && text.contains("TimeoutStopUSec=7s\n")
+        };
+        let mut scope = command("systemd-run")
+            .args([
+                "--scope",
+                "--unit=kept",
+                "-p",
+                "TimeoutStopSec=7",
+                "sleep",
+                "1000",
+            ])
+            .spawn()
             .unwrap();
-        String::from_utf8(output.stdout).unwrap()
-    };
-    let mut scope = Command::new("systemd-run")
-        .args([
-            "--user",
-            "--scope",
-            "--unit=kept",
-            "-p",
-            "TimeoutStopSec=7",
-            "sleep",
-            "1000",
-        ])
-        .env("XDG_RUNTIME_DIR", embedded.state_path().join("run"))
-        .env_remove("DBUS_SESSION_BUS_ADDRESS")
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let show = [
-        "show",
-        "kept.scope",
-        "-p",
-        "ActiveState",
-        "-p",
-        "TimeoutStopUSec",
-    ];
-    let expected = "TimeoutStopUSec=7s\nActiveState=active\n";
-    wait_for("the scope is active", || systemctl(&show) == expected);
-    systemctl(&["daemon-reload"]);
-    assert_eq!(systemctl(&show), expected);
-    systemctl(&["daemon-reexec"]);
-    wait_for("the scope is active after a reexec", || {
-        systemctl(&show) == expected
-    });
-    assert!(embedded.is_running());
-    embedded.stop().unwrap();
-    scope.wait().unwrap();
+        wait_for("the scope is active", show);
+        assert!(
+            command("systemctl")
+                .arg("daemon-reload")
+                .status()
+                .unwrap()
+                .success()
+        );
+        assert!(show(), "{root}: after a reload");
+        command("systemctl").arg("daemon-reexec").status().unwrap();
+        wait_for("the scope is active after a reexec", show);
+        assert!(embedded.is_running());
+        let traces = Traces::of(&embedded, before);
+        embedded.stop().unwrap();
+        scope.wait().unwrap();
+        traces.assert_gone();
+    }
+}
+
+/// The machine's own root, and others with other versions.
+fn roots() -> Vec<String> {
+    let others = std::env::var("SCOPECTL_TEST_ROOTS").unwrap_or_default();
+    std::iter::once("/")
+        .chain(others.split(':').filter(|root| !root.is_empty()))
+        .map(str::to_owned)
+        .collect()
 }
 
 #[test]
@@ -529,6 +557,33 @@ fn a_killed_parent_leaves_nothing() {
         assert!(ends(&traces.guardian), "the guardian ends");
         traces.assert_gone();
     }
+}
+
+#[test]
+fn a_parent_that_executes_another_program_leaves_nothing() {
+    need_root!();
+    let mut helper = Helper::start("exec", None, &[]);
+    let (traces, _) = helper.ready(mounts());
+    traces.assert_gone();
+    assert!(helper.process.try_wait().unwrap().is_none());
+}
+
+#[test]
+fn the_guardian_is_ended_by_no_signal_of_a_terminal_or_a_shutdown() {
+    need_root!();
+    let mut helper = Helper::start("hold", None, &[]);
+    let (traces, _) = helper.ready(mounts());
+    for signal in [
+        Signal::HUP,
+        Signal::INT,
+        Signal::QUIT,
+        Signal::TERM,
+        Signal::USR1,
+    ] {
+        pidfd_send_signal(&traces.guardian, signal).unwrap();
+    }
+    helper.process.kill().unwrap();
+    traces.assert_gone();
 }
 
 #[test]
@@ -727,26 +782,26 @@ fn it_starts_in_another_cgroup_namespace() {
 }
 
 #[test]
-fn other_roots_give_other_versions() {
+fn another_root_is_the_managers_own_root() {
     need_root!();
-    let Ok(roots) = std::env::var("SCOPECTL_TEST_ROOTS") else {
+    if roots().len() == 1 {
         eprintln!("skipped: SCOPECTL_TEST_ROOTS names no roots");
-        return;
-    };
-    for root in roots.split(':') {
+    }
+    for root in roots() {
         let before = mounts();
         let embedded = Embedded::builder()
-            .root(root)
+            .root(&root)
             .start()
             .unwrap_or_else(|error| panic!("{root}: {error}"));
         assert!(accepts(embedded.private_address()), "{root}");
         let inside = fs::read_link(format!("/proc/{}/root", embedded.manager_pid())).unwrap();
-        assert_eq!(inside, fs::canonicalize(root).unwrap());
+        assert_eq!(inside, fs::canonicalize(&root).unwrap());
         let mut child = payload(embedded.cgroup_path());
         let traces = Traces::of(&embedded, before);
+        kill(&pidfd(embedded.manager_pid()));
+        traces.assert_gone();
         embedded.stop().unwrap();
         child.wait().unwrap();
-        traces.assert_gone();
     }
 }
 
