@@ -381,8 +381,33 @@ mod tests {
             eprintln!("skipped: no cgroup2 mounted");
             return;
         };
-        let error = Cgroup::new(dir, path.to_owned()).kill().await.unwrap_err();
+        let own = Cgroup::new(dir, path.to_owned());
+        assert!(own.0.holds_caller().unwrap());
+        let error = own.kill().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ProcessRefused);
+        let Some(cgroup) = TestCgroup::new("caller") else {
+            return;
+        };
+        assert!(!handle(&cgroup).0.holds_caller().unwrap());
+        // The unit has ended, and another one of its name holds the caller.
+        cgroup.make("a");
+        let dir = cgroup.dir().open_below(&["a"]).unwrap();
+        std::fs::remove_dir(cgroup.path().join("a")).unwrap();
+        Cgroup::new(dir, path.to_owned()).kill().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_process_in_a_cgroup_whose_name_goes_on_is_not_inside() {
+        let Some(cgroup) = TestCgroup::new("sibling") else {
+            return;
+        };
+        cgroup.make("a");
+        cgroup.make("ab");
+        let child = cgroup.sleep_in("ab");
+        let process = Process::open(child.id()).unwrap();
+        let dir = cgroup.dir().open_below(&["a"]).unwrap();
+        let short = Cgroup::new(dir, format!("{}/a", cgroup.proc_path()));
+        assert_eq!(short.contains(&process).unwrap(), Some(false));
     }
 
     #[test]

@@ -301,6 +301,11 @@ mod tests {
     }
 
     #[test]
+    fn a_mount_that_a_part_of_itself_hides_is_not_used() {
+        in_namespace("covered", "mount --bind \"$D/a\" \"$U\"");
+    }
+
+    #[test]
     fn inner_half() {
         let Ok(text) = std::env::var(INNER) else {
             return;
@@ -319,8 +324,9 @@ mod tests {
                 assert_eq!(error.kind(), ErrorKind::CgroupUnreachable);
                 assert!(error.to_string().contains("hidden"), "{error}");
             }
-            "alone" => {
+            "alone" | "covered" => {
                 let hierarchy = Hierarchy::detect().unwrap();
+                assert_eq!(hierarchy.mounts.len(), 1);
                 assert_eq!(hierarchy.open("/").unwrap().id(), a);
                 let error = hierarchy.open("/../b").unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::CgroupUnreachable);

@@ -20,7 +20,7 @@ impl CgroupView {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::CgroupGone`] where there is no such directory, [`ErrorKind::CgroupUnreachable`] where it is not one of cgroup2.
+    /// [`ErrorKind::CgroupGone`](crate::ErrorKind::CgroupGone) where there is no such directory, [`ErrorKind::CgroupUnreachable`](crate::ErrorKind::CgroupUnreachable) where it is not one of cgroup2.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Dir::open_path(path.as_ref()).map(|dir| Self(Arc::new(dir)))
     }
@@ -44,7 +44,7 @@ impl CgroupView {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::CgroupGone`] once it has been removed.
+    /// [`ErrorKind::CgroupGone`](crate::ErrorKind::CgroupGone) once it has been removed.
     pub fn events(&self) -> Result<Events> {
         events::read(&self.0)
     }
@@ -53,7 +53,7 @@ impl CgroupView {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::CgroupGone`] once it has been removed.
+    /// [`ErrorKind::CgroupGone`](crate::ErrorKind::CgroupGone) once it has been removed.
     pub fn processes(&self) -> Result<Vec<u32>> {
         procs::of_tree(&self.0)
     }
