@@ -9,10 +9,9 @@ use tokio::time::Instant;
 
 use super::dir::Dir;
 use super::events::{self, Events};
-use super::proc_cgroup::ProcCgroup;
 use super::{kill, procs};
 use crate::error::{Error, ErrorKind, Result};
-use crate::process::{Process, State};
+use crate::process::{Process, State, own_cgroup};
 
 /// How long [`Cgroup::kill`] waits for the killed to end.
 const KILL_WAIT: Duration = Duration::from_secs(10);
@@ -189,10 +188,7 @@ impl Inner {
     }
 
     fn holds_caller(&self) -> Result<bool> {
-        let text = std::fs::read("/proc/self/cgroup").map_err(|error| {
-            Error::new(ErrorKind::Io, "cannot read /proc/self/cgroup").with_source(error)
-        })?;
-        let own = ProcCgroup::parse(&String::from_utf8_lossy(&text), false);
+        let own = own_cgroup()?;
         // After the unit has ended its path may be that of a new one, where the caller may well be.
         Ok(own.unified().is_some_and(|path| self.covers(path)) && self.dir.exists())
     }

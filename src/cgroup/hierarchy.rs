@@ -13,8 +13,8 @@ use super::dir::Dir;
 use super::files::ids;
 use super::mounts::{self, Mount};
 use super::ns_path::{Below, NsPath};
-use super::proc_cgroup::ProcCgroup;
 use crate::error::{Error, ErrorKind, Result};
+use crate::process::own_cgroup;
 
 /// So many cgroups are looked at when the namespace root is searched.
 const MOST: usize = 50_000;
@@ -73,6 +73,11 @@ impl Hierarchy {
                 "no cgroup2 file system is mounted: mount one (mount -t cgroup2 none /sys/fs/cgroup), or boot without a systemd that is set to legacy cgroups",
             )),
         }
+    }
+
+    /// The directory of each mount, the best first.
+    pub(crate) fn mounts(&self) -> impl Iterator<Item = &Dir> {
+        self.mounts.iter().map(|mount| &mount.dir)
     }
 
     /// Opens the cgroup of a path as the caller reads it in `/proc/PID/cgroup`, or as [`ManagerRoot::map`](super::ManagerRoot::map) gives it.
@@ -174,8 +179,7 @@ fn is_mount(dir: &Dir, mount: &Mount) -> bool {
 /// The names from `top`, which is `levels` above the caller's cgroup namespace root, down to that root: the one from which the caller's own path leads to a cgroup
 /// that lists the caller.
 fn find_namespace_root(top: &Dir, levels: usize) -> Option<Vec<String>> {
-    let text = fs::read("/proc/self/cgroup").ok()?;
-    let own = ProcCgroup::parse(&String::from_utf8_lossy(&text), false);
+    let own = own_cgroup().ok()?;
     let own = NsPath::parse(own.unified()?)?;
     if own.up > 0 {
         return None;

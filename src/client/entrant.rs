@@ -1,7 +1,7 @@
 //! A process that is to be put inside a unit, with where it came from.
 
 use crate::cgroup::{ProcCgroup, unit_path_of};
-use crate::process::{Process, State};
+use crate::process::{Process, State, own_cgroup};
 use crate::{Error, ErrorKind, Result};
 
 /// A process on its way into a unit.
@@ -20,11 +20,8 @@ pub(super) fn admit(processes: Vec<Process>, allow_move: bool) -> Result<Vec<Ent
             "no process was given; systemd cannot make a scope without one",
         ));
     }
-    let own = Process::current()?.cgroup()?;
-    let own_unit = own
-        .as_ref()
-        .and_then(ProcCgroup::unified)
-        .and_then(unit_path_of);
+    let own = own_cgroup()?;
+    let own_unit = own.unified().and_then(unit_path_of);
     let mut entrants: Vec<Entrant> = Vec::with_capacity(processes.len());
     for process in processes {
         if entrants.iter().any(|e| e.process.pid() == process.pid()) {

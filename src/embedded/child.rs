@@ -44,7 +44,7 @@ steps! {
     Propagation = "detach its mounts from the caller's",
     Init = "move to init.scope",
     State = "take along its state directory (open_tree, kernel 5.2)",
-    Bind = "bind /proc, /sys and /dev into the root directory",
+    Bind = "bind its log, or the machine's /proc, /sys and /dev below its root directory",
     Cgroup2 = "mount cgroup2 on /sys/fs/cgroup",
     Run = "mount a tmpfs on /run",
     Directories = "make the directories in /run",

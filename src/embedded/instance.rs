@@ -1,8 +1,8 @@
 //! The handle of a running embedded manager, and its end.
 
 use std::fmt;
-use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -150,12 +150,12 @@ impl Embedded {
 
     /// A caller that put itself into one of the manager's scopes must not be killed with it.
     fn leave_cgroup(&self) {
-        let inside = fs::read("/proc/self/cgroup")
-            .ok()
-            .as_deref()
-            .and_then(own_cgroup)
+        let inside = own_cgroup()
             .zip(self.cgroup.file_name())
-            .is_some_and(|(own, name)| own.components().any(|part| part.as_os_str() == name));
+            .is_some_and(|(own, name)| {
+                own.split('/')
+                    .any(|part| part.as_bytes() == name.as_bytes())
+            });
         if inside {
             for parent in &self.remains.cgroups {
                 let procs = openat(

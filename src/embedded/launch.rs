@@ -1,6 +1,6 @@
 //! From the checked options to a manager that answers.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString, OsStr};
 use std::fs;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,15 +13,17 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::Pid;
 
 use super::child::{Bind, Child, INSIDE, Step, decode};
 use super::guardian::Guardian;
 use super::instance::{Embedded, has_ended};
 use super::options::Plan;
-use super::places::{Mount, Place};
+use super::places::places;
 use super::remains::{Remains, open_dir, timespec};
 use super::state::{self, Base};
 use super::{sweep, units};
+use crate::cgroup::Dir;
 use crate::{Error, ErrorKind, Result, sys};
 
 /// How often a start gives way to a sweep of another process that took its directory.
@@ -31,7 +33,6 @@ const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 pub(super) fn launch(plan: &Plan) -> Result<Embedded> {
     let deadline = Instant::now() + plan.start_timeout;
-    let mount = Mount::find()?;
     let null = openat(
         CWD,
         c"/dev/null",
@@ -41,8 +42,8 @@ pub(super) fn launch(plan: &Plan) -> Result<Embedded> {
     .map_err(|error| failed("open /dev/null", error.into()))?;
     for _ in 0..ATTEMPTS {
         let base = Base::open(plan.state_dir.as_deref())?;
-        let places = mount.places()?;
-        sweep::sweep(&base, &mount, &places);
+        let places = places()?;
+        sweep::sweep(&base, &places);
         if let Some(mut embedded) = prepare(&base, &places, &null)? {
             start_manager(plan, &mut embedded, &places, &null, deadline)?;
             return Ok(embedded);
@@ -55,18 +56,18 @@ pub(super) fn launch(plan: &Plan) -> Result<Embedded> {
 }
 
 /// The guardian first, then the things that it guards. `None`: try again.
-fn prepare(base: &Base, places: &[Place], null: &OwnedFd) -> Result<Option<Embedded>> {
+fn prepare(base: &Base, places: &[Dir], null: &OwnedFd) -> Result<Option<Embedded>> {
     let name = state::new_name().map_err(|error| failed("get random bytes", error))?;
     let descriptors = || -> io::Result<_> {
         let cgroups = places
             .iter()
-            .map(|place| place.dir.try_clone())
+            .map(|place| place.fd().try_clone())
             .collect::<io::Result<Vec<_>>>()?;
         Ok((cgroups, base.dir.try_clone()?))
     };
     let (cgroups, dir) =
         descriptors().map_err(|error| failed("duplicate a file descriptor", error))?;
-    let state = base.path.join(std::ffi::OsStr::from_bytes(name.to_bytes()));
+    let state = base.path.join(OsStr::from_bytes(name.to_bytes()));
     let remains = Remains {
         name,
         cgroups,
@@ -95,7 +96,7 @@ fn prepare(base: &Base, places: &[Place], null: &OwnedFd) -> Result<Option<Embed
 fn start_manager(
     plan: &Plan,
     embedded: &mut Embedded,
-    places: &[Place],
+    places: &[Dir],
     null: &OwnedFd,
     deadline: Instant,
 ) -> Result<()> {
@@ -106,54 +107,68 @@ fn start_manager(
     if plan.dbus_daemon.is_some() {
         embedded.bus_address = Some(format!("unix:path={}/run/bus", state.display()));
     }
-    let (cgroup, path) = make_cgroup(embedded, places)?;
-    embedded.cgroup = path;
-
-    let (reports, errors) =
-        pipe_with(PipeFlags::CLOEXEC).map_err(|error| failed("make a pipe", error.into()))?;
-    let child = lay_out(plan, &state, &cgroup, null, errors)?;
-    let (pid, pidfd) =
-        sys::clone_process(Some(cgroup.as_fd()), None, |in_cgroup| child.run(in_cgroup))
-            .map_err(|error| failed("start its process", error))?;
-    let systemd = child.exec.path().to_owned();
-    drop(child);
-    let watched = embedded.guardian.watch(pidfd.as_fd());
-    embedded.manager = Some((pid, pidfd));
+    let born = born_in_one_of(plan, embedded, places, null)?;
+    embedded.cgroup = born.path;
+    let watched = embedded.guardian.watch(born.pidfd.as_fd());
+    let pidfd = &embedded.manager.insert((born.pid, born.pidfd)).1;
     watched.map_err(|error| failed("reach its guardian process", error))?;
-    let Some((_, pidfd)) = &embedded.manager else {
-        return Ok(());
-    };
-    wait_for_exec(reports, pidfd, &systemd.to_string_lossy(), deadline)?;
-    wait_until_ready(embedded, pidfd, plan, deadline)
+    wait_for_exec(born.reports, pidfd, &plan.systemd, deadline)?;
+    wait_until_ready(&state, pidfd, plan, deadline)
 }
 
-/// The fresh cgroup and its `init.scope`.
-fn make_cgroup(embedded: &Embedded, places: &[Place]) -> Result<(OwnedFd, PathBuf)> {
+/// A child on its way to become the manager.
+struct Born {
+    pid: Pid,
+    pidfd: OwnedFd,
+    reports: OwnedFd,
+    path: PathBuf,
+}
+
+/// Makes the fresh cgroup in the first place that takes it, and the process in it.
+fn born_in_one_of(
+    plan: &Plan,
+    embedded: &Embedded,
+    places: &[Dir],
+    null: &OwnedFd,
+) -> Result<Born> {
     let name = &embedded.remains.name;
     let mut refused = Vec::new();
     for place in places {
-        let path = place
-            .path
-            .join(std::ffi::OsStr::from_bytes(name.to_bytes()));
-        let made = mkdirat(&place.dir, name, Mode::from_raw_mode(0o755))
-            .and_then(|()| open_dir(place.dir.as_fd(), name))
-            .and_then(|cgroup| {
-                mkdirat(&cgroup, c"init.scope", Mode::from_raw_mode(0o755)).map(|()| cgroup)
-            });
-        match made {
-            Ok(cgroup) => return Ok((cgroup, path)),
-            Err(error) => refused.push((place, error)),
-        }
+        let error = match make_cgroup(place, name) {
+            Ok(cgroup) => {
+                let (reports, errors) = pipe_with(PipeFlags::CLOEXEC)
+                    .map_err(|error| failed("make a pipe", error.into()))?;
+                let child = lay_out(plan, &embedded.state, &cgroup, null, errors)?;
+                // Refused too where the cgroup is out of the caller's namespace and the file system is mounted with nsdelegate.
+                match sys::clone_process(Some(cgroup.as_fd()), None, |in_cgroup| {
+                    child.run(in_cgroup)
+                }) {
+                    Ok((pid, pidfd)) => {
+                        return Ok(Born {
+                            pid,
+                            pidfd,
+                            reports,
+                            path: place.path().join(OsStr::from_bytes(name.to_bytes())),
+                        });
+                    }
+                    Err(error) => error,
+                }
+            }
+            Err(error) => error.into(),
+        };
+        refused.push((place.path(), error));
     }
     let tried: Vec<String> = refused
         .iter()
-        .map(|(place, error)| format!("{} ({error})", place.path.display()))
+        .map(|(path, error)| format!("{} ({error})", path.display()))
         .collect();
     let hint = match refused.first() {
-        Some((_, Errno::ROFS)) => {
+        Some((_, error)) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => {
             "the cgroup file system is mounted read-only; give the container a writable one (for example --privileged, or a cgroup namespace with a writable mount)"
         }
-        Some((_, Errno::AGAIN)) => "the limit on cgroups (cgroup.max.descendants) is reached",
+        Some((_, error)) if error.kind() == io::ErrorKind::WouldBlock => {
+            "a limit on cgroups or processes (cgroup.max.descendants, pids.max, ulimit -u) is reached"
+        }
         _ => "the caller must be allowed to make cgroups there",
     };
     Err(Error::new(
@@ -163,6 +178,15 @@ fn make_cgroup(embedded: &Embedded, places: &[Place]) -> Result<(OwnedFd, PathBu
             tried.join(" or ")
         ),
     ))
+}
+
+/// The fresh cgroup and its `init.scope`.
+fn make_cgroup(place: &Dir, name: &CStr) -> Result<OwnedFd, Errno> {
+    let mode = Mode::from_raw_mode(0o755);
+    mkdirat(place.fd(), name, mode)?;
+    let cgroup = open_dir(place.fd().as_fd(), name)?;
+    mkdirat(&cgroup, c"init.scope", mode)?;
+    Ok(cgroup)
 }
 
 /// Everything for [`Child`], allocated now.
@@ -179,18 +203,22 @@ fn lay_out(
             .map_err(|error| failed(&format!("open {}", path.display()), error.into()))
     };
     let root = plan.root.as_deref().unwrap_or(Path::new("/"));
-    let binds = match &plan.root {
-        None => Vec::new(),
-        Some(root) => ["proc", "sys", "dev"]
-            .iter()
-            .map(|name| {
-                Ok(Bind {
-                    from: c_path(&Path::new("/").join(name))?,
-                    to: c_path(&root.join(name))?,
-                })
-            })
-            .collect::<Result<_>>()?,
-    };
+    let mut binds = Vec::new();
+    if plan.root.is_some() {
+        for name in ["proc", "sys", "dev"] {
+            binds.push(Bind {
+                from: c_path(&Path::new("/").join(name))?,
+                to: c_path(&root.join(name))?,
+            });
+        }
+    }
+    // The manager's log. Its target `console` would write to the machine's console, whatever standard error is.
+    if Path::new("/dev/kmsg").exists() {
+        binds.push(Bind {
+            from: c_path(&state.join("log"))?,
+            to: c_path(&root.join("dev/kmsg"))?,
+        });
+    }
     let directories = ["run/systemd", "run/systemd/system", "run/scopectl"]
         .iter()
         .map(|name| c_path(&root.join(name)))
@@ -231,7 +259,7 @@ fn lay_out(
 fn wait_for_exec(
     reports: OwnedFd,
     manager: &OwnedFd,
-    systemd: &str,
+    systemd: &Path,
     deadline: Instant,
 ) -> Result<()> {
     let left = deadline.saturating_duration_since(Instant::now());
@@ -263,7 +291,10 @@ fn wait_for_exec(
         return Ok(());
     };
     let hint = match (step, error) {
-        (Step::Exec, _) => format!(" ({systemd}); check that it is an executable for this machine"),
+        (Step::Exec, _) => format!(
+            " ({}); check that it is an executable for this machine",
+            systemd.display()
+        ),
         (_, Errno::PERM | Errno::ACCESS) => {
             "; the embedded manager needs CAP_SYS_ADMIN, and no security profile (seccomp, AppArmor, SELinux) that forbids mounts and namespaces".into()
         }
@@ -278,13 +309,8 @@ fn wait_for_exec(
 }
 
 /// Until its sockets accept.
-fn wait_until_ready(
-    embedded: &Embedded,
-    manager: &OwnedFd,
-    plan: &Plan,
-    deadline: Instant,
-) -> Result<()> {
-    let run = embedded.state.join("run");
+fn wait_until_ready(state: &Path, manager: &OwnedFd, plan: &Plan, deadline: Instant) -> Result<()> {
+    let run = state.join("run");
     let mut sockets = vec![run.join("systemd/private")];
     if plan.dbus_daemon.is_some() {
         sockets.push(run.join("bus"));
@@ -296,7 +322,7 @@ fn wait_until_ready(
                     ErrorKind::Embedded,
                     format!(
                         "the embedded manager ended before it was ready; its last words: {}",
-                        last_words(&embedded.state)
+                        last_words(state)
                     ),
                 ));
             }
@@ -307,7 +333,7 @@ fn wait_until_ready(
                         "the embedded manager did not accept connections on {} within {:?}; raise the start timeout; its last words: {}",
                         socket.display(),
                         plan.start_timeout,
-                        last_words(&embedded.state)
+                        last_words(state)
                     ),
                 )
                 .with_source(error));

@@ -7,7 +7,8 @@
 //!   all that it starts;
 //! * a mount namespace of its own, with that cgroup on `/sys/fs/cgroup` and a tmpfs on `/run`; nothing mounted there reaches the machine;
 //! * a state directory (0700) with the runtime directory, the few units and the log; its sockets can be reached from outside;
-//! * a guardian process that kills the cgroup and removes all of it when the parent or the manager is gone. If the guardian dies too, the next start does it.
+//! * a guardian process that kills the cgroup and removes all of it when the parent or the manager is gone. If the guardian dies too (as it does when a whole
+//!   pid namespace or the caller's cgroup is killed), the next start does it.
 //!
 //! Needs root with CAP_SYS_ADMIN, a writable cgroup2 mount, kernel 5.9 and systemd 247 or later, installed or in another root directory. Where the controllers
 //! sit on cgroup v1 (hybrid machines), units have no resource limits.

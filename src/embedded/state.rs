@@ -3,7 +3,7 @@
 //! The lock is a BSD lock on the directory itself, so there is no moment at which a directory exists whose lock file does not. It also keeps
 //! systemd-tmpfiles from ageing the directory.
 
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, OsStr};
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,12 +14,13 @@ use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, fstat, mkdirat, opena
 use rustix::io::Errno;
 
 use super::remains::open_dir;
+use crate::cgroup::Dir;
 use crate::{Error, ErrorKind, Result};
 
 /// Every name of ours starts so.
-pub(super) const PREFIX: &str = "scopectl-";
-/// The file that says where the cgroup may be, a path below the cgroup2 mount's root on each line.
-pub(super) const CGROUP_FILE: &str = "cgroup";
+const PREFIX: &str = "scopectl-";
+/// The file that says in which directories the cgroup may be, one on each line.
+const PLACES_FILE: &str = "places";
 /// What a socket address takes; the longest of ours is that of the private socket.
 const SOCKET_PATH_MAX: usize = 107;
 const LONGEST_BELOW: usize = "/scopectl-4194304-0123456789abcdef/run/systemd/private".len();
@@ -145,13 +146,24 @@ pub(super) fn create(base: &Base, name: &CStr) -> io::Result<Option<OwnedFd>> {
 }
 
 /// Writes where the cgroup may be, for a later sweep.
-pub(super) fn record(state: &Path, places: &[super::places::Place]) -> io::Result<()> {
+pub(super) fn record(state: &Path, places: &[Dir]) -> io::Result<()> {
     let mut text = Vec::new();
     for place in places {
-        text.extend_from_slice(place.below_mount.as_os_str().as_bytes());
+        text.extend_from_slice(place.path().as_os_str().as_bytes());
         text.push(b'\n');
     }
-    fs::write(state.join(CGROUP_FILE), text)
+    fs::write(state.join(PLACES_FILE), text)
+}
+
+/// What was recorded: the directories that are cgroups.
+pub(super) fn recorded(state: &Path) -> Vec<Dir> {
+    fs::read(state.join(PLACES_FILE))
+        .unwrap_or_default()
+        .split(|&byte| byte == b'\n')
+        .map(|line| Path::new(OsStr::from_bytes(line)))
+        .filter(|path| path.is_absolute())
+        .filter_map(|path| Dir::open_path(path).ok())
+        .collect()
 }
 
 #[cfg(test)]

@@ -1,18 +1,16 @@
 //! What a crash of both parent and guardian left: removed at the next start.
 
 use std::ffi::{CStr, CString, OsStr};
-use std::fs;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use rustix::fs::{Dir, FlockOperation, flock, fstat};
 use rustix::process::{Pid, test_kill_process};
 
-use super::places::{Mount, Place, is_plain};
 use super::remains::{Files, Remains, is_populated, open_dir, remove_tree};
-use super::state::{Base, CGROUP_FILE, creator};
+use super::state::{Base, creator, recorded};
+use crate::cgroup;
 
 /// For one instance. What cannot be removed in this time is left to the next sweep.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -20,12 +18,12 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 const ORPHAN_AGE: Duration = Duration::from_secs(60);
 
 /// Removes every instance whose lock is free.
-pub(super) fn sweep(base: &Base, mount: &Mount, places: &[Place]) {
+pub(super) fn sweep(base: &Base, places: &[cgroup::Dir]) {
     for name in names(&base.dir) {
-        sweep_one(base, mount, places, &name);
+        sweep_one(base, places, &name);
     }
     for place in places {
-        for name in names(&place.dir) {
+        for name in names(place.fd()) {
             sweep_orphan(base, place, &name);
         }
     }
@@ -44,7 +42,7 @@ fn names(dir: impl AsFd) -> Vec<CString> {
         .collect()
 }
 
-fn sweep_one(base: &Base, mount: &Mount, places: &[Place], name: &CStr) {
+fn sweep_one(base: &Base, places: &[cgroup::Dir], name: &CStr) {
     // Held until the end: the lock keeps other sweeps away.
     let Ok(state) = open_dir(base.dir.as_fd(), name) else {
         return;
@@ -53,21 +51,13 @@ fn sweep_one(base: &Base, mount: &Mount, places: &[Place], name: &CStr) {
     if !ours || flock(&state, FlockOperation::NonBlockingLockExclusive).is_err() {
         return;
     }
-    let recorded = fs::read(
-        base.path
-            .join(OsStr::from_bytes(name.to_bytes()))
-            .join(CGROUP_FILE),
-    )
-    .unwrap_or_default();
-    let mut cgroups: Vec<_> = recorded
-        .split(|&byte| byte == b'\n')
-        .map(|line| Path::new(OsStr::from_bytes(line)))
-        .filter(|below| is_plain(below))
-        .filter_map(|below| mount.place(below).ok())
-        .map(|place| place.dir)
+    let recorded = recorded(&base.path.join(OsStr::from_bytes(name.to_bytes())));
+    // A crash may have come before the record was written.
+    let cgroups = recorded
+        .iter()
+        .chain(places)
+        .filter_map(|place| place.fd().try_clone().ok())
         .collect();
-    // A crash before the record was written.
-    cgroups.extend(places.iter().filter_map(|place| place.dir.try_clone().ok()));
     let Ok(dir) = base.dir.try_clone() else {
         return;
     };
@@ -88,7 +78,7 @@ fn sweep_one(base: &Base, mount: &Mount, places: &[Place], name: &CStr) {
 }
 
 /// A cgroup with a name of ours and no state directory: removed only if it is empty, old, and its creator is not there.
-fn sweep_orphan(base: &Base, place: &Place, name: &CStr) {
+fn sweep_orphan(base: &Base, place: &cgroup::Dir, name: &CStr) {
     let has_state = open_dir(base.dir.as_fd(), name).is_ok();
     let alive = creator(name)
         .and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?))
@@ -96,7 +86,7 @@ fn sweep_orphan(base: &Base, place: &Place, name: &CStr) {
     if has_state || alive {
         return;
     }
-    let Ok(cgroup) = open_dir(place.dir.as_fd(), name) else {
+    let Ok(cgroup) = open_dir(place.fd().as_fd(), name) else {
         return;
     };
     let old = fstat(&cgroup).is_ok_and(|stat| {
@@ -106,6 +96,6 @@ fn sweep_orphan(base: &Base, place: &Place, name: &CStr) {
             .is_ok_and(|now| now.saturating_sub(changed) >= ORPHAN_AGE)
     });
     if old && is_populated(cgroup.as_fd()) == Ok(false) {
-        let _ = remove_tree(place.dir.as_fd(), name, Files::Keep, Instant::now(), 64);
+        let _ = remove_tree(place.fd().as_fd(), name, Files::Keep, Instant::now(), 64);
     }
 }

@@ -78,9 +78,9 @@ pub(super) fn environment(bus: bool) -> Vec<String> {
         format!("SYSTEMD_UNIT_PATH={unit_path}"),
         format!("SYSTEMD_GENERATOR_PATH={INSIDE}/none"),
         format!("SYSTEMD_ENVIRONMENT_GENERATOR_PATH={INSIDE}/none"),
-        "SYSTEMD_LOG_TARGET=console".into(),
+        // Our log file is mounted there.
+        "SYSTEMD_LOG_TARGET=kmsg".into(),
         "SYSTEMD_LOG_LEVEL=warning".into(),
-        "SYSTEMD_LOG_COLOR=0".into(),
     ];
     if bus {
         environment.push(format!(

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
 
-use super::handle::{Process, State};
+use super::handle::{Process, State, read_file};
 use super::stat::Stat;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -101,11 +101,17 @@ fn children_by_file(pid: u32) -> Result<Vec<u32>> {
         Err(error) => return ended_or(error, pid).map(|()| children),
     };
     for task in tasks {
-        let read = task.and_then(|task| fs::read_to_string(task.path().join("children")));
+        let read = task.and_then(|task| {
+            let thread = task.file_name();
+            read_file(&format!(
+                "/proc/{pid}/task/{}/children",
+                thread.to_string_lossy()
+            ))
+        });
         match read {
             Ok(text) => children.extend(
-                text.split_ascii_whitespace()
-                    .filter_map(|number| number.parse::<u32>().ok()),
+                text.split(u8::is_ascii_whitespace)
+                    .filter_map(|number| std::str::from_utf8(number).ok()?.parse::<u32>().ok()),
             ),
             Err(error) => ended_or(error, pid)?,
         }
@@ -143,7 +149,7 @@ fn children_by_scan() -> Result<HashMap<u32, Vec<u32>>> {
 }
 
 fn read_stat(pid: u32) -> Option<Stat> {
-    Stat::parse(&fs::read(format!("/proc/{pid}/stat")).ok()?)
+    Stat::parse(&read_file(&format!("/proc/{pid}/stat")).ok()?)
 }
 
 #[cfg(test)]

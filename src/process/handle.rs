@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -211,9 +211,42 @@ impl fmt::Debug for Process {
 }
 
 /// Reads a file of `/proc/PID` and makes sure afterwards that the number still belonged to the pidfd's process: `None` where it did not.
+/// Reads a file below `/proc`. `std::fs::read` asks such a file for its size, which is 0, and then feels its way in small steps.
+pub(crate) fn read_file(path: &str) -> io::Result<Vec<u8>> {
+    const STEP: usize = 4096;
+    let mut file = fs::File::open(path)?;
+    let mut bytes = Vec::new();
+    loop {
+        let before = bytes.len();
+        bytes.resize(before + STEP, 0);
+        let read = loop {
+            match file.read(&mut bytes[before..]) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => break read?,
+            }
+        };
+        bytes.truncate(before + read);
+        if read == 0 {
+            return Ok(bytes);
+        }
+    }
+}
+
+/// The caller's own cgroups.
+pub(crate) fn own_cgroup() -> Result<ProcCgroup> {
+    let bytes = read_file("/proc/self/cgroup").map_err(|error| {
+        Error::new(
+            ErrorKind::Io,
+            "cannot read /proc/self/cgroup: is /proc mounted?",
+        )
+        .with_source(error)
+    })?;
+    Ok(ProcCgroup::parse(&String::from_utf8_lossy(&bytes), false))
+}
+
 pub(super) fn read_proc(pid: u32, file: &str, pidfd: BorrowedFd<'_>) -> Result<Option<Vec<u8>>> {
     let path = format!("/proc/{pid}/{file}");
-    let read = fs::read(&path);
+    let read = read_file(&path);
     if is_reaped(pidfd) {
         return Ok(None);
     }
@@ -233,12 +266,12 @@ pub(super) fn read_proc(pid: u32, file: &str, pidfd: BorrowedFd<'_>) -> Result<O
 }
 
 pub(super) fn state_of(pidfd: BorrowedFd<'_>) -> State {
-    if is_reaped(pidfd) {
-        State::Gone
-    } else if has_ended(pidfd) {
-        State::Zombie
-    } else {
+    if !has_ended(pidfd) {
         State::Alive
+    } else if is_reaped(pidfd) {
+        State::Gone
+    } else {
+        State::Zombie
     }
 }
 

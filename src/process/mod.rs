@@ -6,4 +6,4 @@ mod open;
 mod stat;
 
 pub use handle::Process;
-pub(crate) use handle::State;
+pub(crate) use handle::{State, own_cgroup};

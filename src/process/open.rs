@@ -18,20 +18,7 @@ use crate::error::{Error, ErrorKind, Result};
 pub(super) fn by_pid(pid: u32) -> Result<Process> {
     refuse_number(pid)?;
     let pidfd = open_pidfd(pid)?;
-    // `/proc` may be one of another pid namespace, where this number is somebody else: it tells which number it knows the pidfd by.
-    match FdInfo::read(pidfd.as_fd())?.pid {
-        Some(seen) if seen == i64::from(pid) => {}
-        Some(-1) => return Err(gone(pid)),
-        Some(seen) => {
-            return Err(Error::new(
-                ErrorKind::Io,
-                format!(
-                    "cannot look at process {pid}: /proc belongs to another pid namespace (there the process is {seen}); mount a /proc of this one"
-                ),
-            ));
-        }
-        None => return Err(no_pidfd()),
-    }
+    refuse_foreign_proc()?;
     inspect(pid, pidfd)
 }
 
@@ -92,7 +79,7 @@ fn refuse_foreign_proc() -> Result<()> {
     }
     Err(Error::new(
         ErrorKind::Io,
-        "cannot tell the pid of a pidfd: /proc is missing or belongs to another pid namespace; mount a /proc of this one",
+        "cannot look at a process: /proc is missing or belongs to another pid namespace; mount a /proc of this one",
     ))
 }
 

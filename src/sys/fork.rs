@@ -1,6 +1,6 @@
 //! Starting a process that runs code of ours before (or instead of) an `exec`.
 
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -205,10 +205,6 @@ impl Exec {
             envp,
             _strings: argv.into_iter().chain(env).collect(),
         }
-    }
-
-    pub(crate) fn path(&self) -> &CStr {
-        &self.path
     }
 
     /// `execve`: returns only when it failed.
