@@ -362,8 +362,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_caller_is_never_killed_with_its_own_cgroup() {
-        let own = std::fs::read_to_string("/proc/self/cgroup").unwrap();
-        let own = ProcCgroup::parse(&own, false);
+        let own = own_cgroup().unwrap();
         let found = own.unified().and_then(|path| {
             Some((
                 path,

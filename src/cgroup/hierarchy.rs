@@ -219,7 +219,8 @@ fn search(dir: &Dir, levels: usize, own: &[&str], left: &mut usize) -> Option<Ve
 mod tests {
     use super::*;
     use crate::cgroup::testing::TestCgroup;
-    use crate::cgroup::{Inside, ManagerRoot};
+    use crate::cgroup::ManagerRoot;
+    use crate::cgroup::manager_root::Inside;
     use crate::process::Process;
     use std::os::unix::fs::MetadataExt;
     use std::process::Command;
