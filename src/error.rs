@@ -176,6 +176,14 @@ impl Error {
         self
     }
 
+    /// The manager or the way to it went away, so that the same question on a new connection may be answered.
+    pub(crate) fn is_lost_connection(&self) -> bool {
+        matches!(
+            self.0.kind,
+            ErrorKind::ConnectionLost | ErrorKind::NoManager
+        )
+    }
+
     /// What kind of failure this is.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind

@@ -2,10 +2,14 @@
 
 mod bus;
 pub mod cgroup;
+mod client;
 mod error;
 mod job;
+mod manager;
 mod process;
 mod property;
+mod random;
+mod scope;
 mod spec;
 mod sys;
 pub mod unit;
@@ -13,7 +17,10 @@ pub mod unit;
 #[cfg(feature = "embedded")]
 pub mod embedded;
 
+pub use cgroup::{Cgroup, CgroupView};
 pub use error::{Error, ErrorKind, Phase, Result, Undo};
 pub use job::JobResult;
+pub use manager::{Connect, Instance, Load, Manager, Transport};
 pub use process::Process;
-pub use spec::{ScopeSpec, Timings};
+pub use scope::Scope;
+pub use spec::{CollectMode, Descendants, IfExists, ScopeSpec, Stop, Timings};

@@ -251,6 +251,8 @@ members! {
             control_group = "ControlGroup": String;
             /// How long a stop waits before it kills, in microseconds.
             timeout_stop_usec = "TimeoutStopUSec": u64;
+            /// The signal that a stop sends first.
+            kill_signal = "KillSignal": i32;
             /// The slice that it is in.
             slice = "Slice": String;
             /// Whether its cgroup is the caller's to divide.

@@ -1,0 +1,91 @@
+//! What the benches share: samples and their order statistics, how often to measure, and what the machine was doing.
+
+use std::error::Error;
+use std::fmt;
+use std::time::Duration;
+
+pub(crate) type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// Pairs that are measured and thrown away first: page cache, systemd's own allocations, the first slice.
+pub(crate) const WARM_UP: usize = 10;
+
+/// The pauses before each contender's turn. Moving a process between cgroups waits for an RCU grace period unless another
+/// move has just happened, so a benchmark without pauses hides most of what a start costs on a quiet machine.
+pub(crate) const PAUSES: [Duration; 2] = [Duration::ZERO, Duration::from_millis(50)];
+
+/// The times of one contender.
+#[derive(Default)]
+pub(crate) struct Sample(Vec<Duration>);
+
+impl Sample {
+    pub(crate) fn push(&mut self, time: Duration) {
+        self.0.push(time);
+    }
+
+    /// The smallest time that `percent` of all times do not exceed.
+    pub(crate) fn percentile(&self, percent: usize) -> Duration {
+        let mut times = self.0.clone();
+        times.sort_unstable();
+        let rank = (times.len() * percent).div_ceil(100).max(1) - 1;
+        times.get(rank).copied().unwrap_or_default()
+    }
+}
+
+impl fmt::Display for Sample {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:5} starts", self.0.len())?;
+        for percent in [50, 90, 99] {
+            let time = self.percentile(percent).as_secs_f64() * 1e3;
+            write!(f, "   p{percent} {time:7.3} ms")?;
+        }
+        Ok(())
+    }
+}
+
+/// Prints two samples and the ratio of their medians. `target` is what the project set itself, not a condition.
+pub(crate) fn report(
+    title: &str,
+    ours: &Sample,
+    peer_name: &str,
+    peer: &Sample,
+    target: Option<f64>,
+) {
+    let ratio = ours.percentile(50).as_secs_f64() / peer.percentile(50).as_secs_f64();
+    println!("\n{title}   (load {})", load());
+    println!("  {:12} {ours}", "scopectl");
+    println!("  {peer_name:12} {peer}");
+    let target = target.map_or(String::new(), |t| format!(" (target: at most {t})"));
+    println!(
+        "figure: {title}: ratio of medians to {peer_name} {ratio:.2}{target}, load {}",
+        load()
+    );
+}
+
+/// How a pause is called in a title.
+pub(crate) fn pace(pause: Duration) -> String {
+    if pause.is_zero() {
+        "back to back".to_owned()
+    } else {
+        format!("{} ms pauses", pause.as_millis())
+    }
+}
+
+/// `SCOPECTL_BENCH_PAIRS`, else `default`.
+pub(crate) fn pairs(default: usize) -> Outcome<usize> {
+    match std::env::var("SCOPECTL_BENCH_PAIRS") {
+        Ok(text) => text.parse().ok().filter(|&n| n > 0).ok_or_else(|| {
+            format!("SCOPECTL_BENCH_PAIRS={text} is not a count; give a number above 0").into()
+        }),
+        Err(_) => Ok(default),
+    }
+}
+
+/// False where `cargo test --all-targets` runs the bench: then there is nothing to do.
+pub(crate) fn is_bench_run() -> bool {
+    std::env::args().any(|argument| argument == "--bench")
+}
+
+fn load() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').take(3).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,158 @@
+//! One systemd instance: connections to it, jobs, deadlines, and what it can do. Everything public that talks to systemd stands on this.
+
+mod admission;
+mod adopt;
+mod ask;
+mod calls;
+mod endpoints;
+mod entrant;
+mod exists;
+mod link;
+mod peer;
+mod place;
+mod start;
+mod stop;
+mod undo;
+mod unit_state;
+mod verify;
+mod wait;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::sync::{Mutex, OnceCell};
+use tokio::time::Instant;
+
+use crate::bus::Endpoint;
+use crate::cgroup::Hierarchy;
+use crate::{Error, ErrorKind, Result};
+
+use admission::Admission;
+use link::Link;
+
+pub(crate) use endpoints::{Surroundings, endpoints};
+pub(crate) use start::{StartHandle, Started};
+pub(crate) use stop::Identity;
+
+/// How a client behaves.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    /// The deadline of one method call.
+    pub(crate) call_timeout: Duration,
+    /// The bound on starts in flight.
+    pub(crate) max_in_flight: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            call_timeout: Duration::from_secs(25),
+            max_in_flight: 8,
+        }
+    }
+}
+
+/// One systemd instance.
+pub(crate) struct Client {
+    /// Tried in this order.
+    endpoints: Vec<Endpoint>,
+    options: Options,
+    link: Mutex<Option<Arc<Link>>>,
+    admission: Admission,
+    hierarchy: OnceCell<Arc<Hierarchy>>,
+    /// This manager answered that it does not know `PIDFDs` (systemd before 255), or the transport cannot carry them.
+    pidfds_refused: AtomicBool,
+}
+
+impl Client {
+    /// Connects at once, so that a manager that is not there is known now.
+    pub(crate) async fn connect(endpoints: Vec<Endpoint>, options: Options) -> Result<Arc<Self>> {
+        let client = Self {
+            endpoints,
+            admission: Admission::new(options.max_in_flight.max(1)),
+            link: Mutex::new(None),
+            hierarchy: OnceCell::new(),
+            pidfds_refused: AtomicBool::new(false),
+            options,
+        };
+        client.link(client.call_deadline()).await?;
+        Ok(Arc::new(client))
+    }
+
+    /// The connection, made anew if the last one was lost.
+    pub(crate) async fn link(&self, deadline: Instant) -> Result<Arc<Link>> {
+        let Ok(mut current) = tokio::time::timeout_at(deadline, self.link.lock()).await else {
+            return Err(Error::new(
+                ErrorKind::ConnectionLost,
+                "no connection to the manager could be made in time",
+            ));
+        };
+        if let Some(link) = current.as_ref().filter(|link| !link.bus.is_closed()) {
+            return Ok(Arc::clone(link));
+        }
+        *current = None;
+        let mut first_error = None;
+        for endpoint in &self.endpoints {
+            match Link::connect(endpoint, deadline).await {
+                Ok(link) => {
+                    let link = Arc::new(link);
+                    *current = Some(Arc::clone(&link));
+                    return Ok(link);
+                }
+                Err(error) => {
+                    tracing::debug!(%endpoint, %error, "cannot connect");
+                    first_error.get_or_insert(error);
+                }
+            }
+        }
+        Err(first_error.unwrap_or_else(|| {
+            Error::new(ErrorKind::NoManager, "no address of a manager is known")
+        }))
+    }
+
+    pub(crate) fn call_deadline(&self) -> Instant {
+        deadline_after(self.options.call_timeout)
+    }
+
+    /// The deadline of one call inside an operation that ends at `overall`.
+    pub(crate) fn call_deadline_within(&self, overall: Instant) -> Instant {
+        self.call_deadline().min(overall)
+    }
+
+    /// The caller's own cgroup2 mount.
+    pub(crate) async fn hierarchy(&self) -> Result<&Arc<Hierarchy>> {
+        self.hierarchy
+            .get_or_try_init(async || Hierarchy::detect())
+            .await
+    }
+
+    pub(crate) fn sends_pidfds(&self) -> bool {
+        !self.pidfds_refused.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn pidfds_were_refused(&self) {
+        self.pidfds_refused.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn starts_in_flight(&self) -> usize {
+        self.admission.in_flight()
+    }
+
+    pub(crate) fn starts_queued(&self) -> usize {
+        self.admission.queued()
+    }
+
+    pub(crate) async fn jobs_waited_for(&self) -> usize {
+        match self.link.lock().await.as_ref() {
+            Some(link) => link.waiters(),
+            None => 0,
+        }
+    }
+}
+
+/// `limit` from now. Limits are checked where they enter; one that is absurd is cut to a day.
+pub(crate) fn deadline_after(limit: Duration) -> Instant {
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    Instant::now() + limit.min(DAY)
+}

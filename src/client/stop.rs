@@ -1,0 +1,275 @@
+//! Ending a unit: processes, job, failed state, directory. Idempotent; a unit that is not there is a success, every other failure is reported.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::cgroup::Cgroup;
+use crate::job::JobResult;
+use crate::spec::{Nonce, Stop};
+use crate::unit::{ScopeName, UnitName};
+use crate::{Error, ErrorKind, Phase, Result};
+
+use super::ask::Pause;
+use super::unit_state::UnitState;
+use super::wait::JobEnd;
+use super::{Client, deadline_after};
+
+/// What a stop may take beyond the unit's own time limit.
+const MARGIN: Duration = Duration::from_secs(5);
+/// How long a killed process may take to go: longer means that it hangs in the kernel.
+const KILL_LIMIT: Duration = Duration::from_secs(30);
+const LOST_REPLIES: u32 = 5;
+
+/// Tells a unit from a later one of the same name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Identity {
+    /// Started by us: the nonce in its description.
+    Nonce(Nonce),
+    /// Adopted: systemd's own number for one run of a unit.
+    Invocation(Vec<u8>),
+}
+
+impl Client {
+    /// Ends `unit` as long as it is the one of this identity.
+    pub(crate) async fn stop(
+        &self,
+        unit: &ScopeName,
+        identity: &Identity,
+        cgroup: Option<&Cgroup>,
+        how: Stop,
+    ) -> Result<()> {
+        self.stop_phases(unit, identity, cgroup, how)
+            .await
+            .map_err(|e| e.with_unit(unit.as_str()).at(Phase::Stop))
+    }
+
+    async fn stop_phases(
+        &self,
+        unit: &ScopeName,
+        identity: &Identity,
+        cgroup: Option<&Cgroup>,
+        how: Stop,
+    ) -> Result<()> {
+        let asking = self.call_deadline();
+        if self.same_unit(unit, identity, asking).await?.is_none() {
+            return Ok(());
+        }
+        let job_limit = match how {
+            Stop::Graceful {
+                signal: None,
+                timeout: None,
+            } => self.stop_timeout(unit, asking).await?,
+            Stop::Graceful { signal, timeout } => {
+                self.signal_then_kill(unit, cgroup, signal, timeout).await?;
+                Duration::ZERO
+            }
+            Stop::Kill => {
+                self.kill(unit, cgroup).await?;
+                Duration::ZERO
+            }
+        };
+        let deadline = deadline_after(job_limit.saturating_add(MARGIN));
+        if self.same_unit(unit, identity, deadline).await?.is_some() {
+            self.stop_unit(unit, deadline).await?;
+        }
+        // A unit that ended in a failure keeps its name until it is reset.
+        let cleaning = deadline_after(MARGIN);
+        if self
+            .same_unit(unit, identity, cleaning)
+            .await?
+            .is_some_and(|state| state.is_failed())
+        {
+            self.reset_failed(unit.as_str(), cleaning).await?;
+        }
+        match cgroup {
+            Some(cgroup) => removed(cgroup).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The unit's state, if it is loaded and the one that is meant.
+    pub(crate) async fn same_unit(
+        &self,
+        unit: &ScopeName,
+        identity: &Identity,
+        deadline: Instant,
+    ) -> Result<Option<UnitState>> {
+        let state = self.unit_state(unit.as_str(), deadline).await?;
+        if !state.is_loaded() {
+            return Ok(None);
+        }
+        let same = match identity {
+            Identity::Nonce(nonce) => state.is_ours(*nonce),
+            Identity::Invocation(id) => match self.invocation_id(unit, deadline).await {
+                Ok(now) => now == *id,
+                Err(error) if error.kind() == ErrorKind::NoSuchUnit => false,
+                Err(error) => return Err(error),
+            },
+        };
+        Ok(same.then_some(state))
+    }
+
+    pub(crate) async fn invocation_id(
+        &self,
+        unit: &ScopeName,
+        deadline: Instant,
+    ) -> Result<Vec<u8>> {
+        let name = &UnitName::from(unit.clone());
+        self.ask(deadline, |link, deadline| async move {
+            link.invocation_id(name, deadline).await
+        })
+        .await
+    }
+
+    /// The unit's own `TimeoutStopUSec=`; `infinity` counts as a day, since every wait is bounded.
+    async fn stop_timeout(&self, unit: &ScopeName, deadline: Instant) -> Result<Duration> {
+        let name = &UnitName::from(unit.clone());
+        let asked = self
+            .ask(deadline, |link, deadline| async move {
+                link.scope_timeout_stop_usec(name, deadline).await
+            })
+            .await;
+        match asked {
+            Ok(usec) => Ok(Duration::from_micros(usec)),
+            Err(error) if error.kind() == ErrorKind::NoSuchUnit => Ok(Duration::ZERO),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn signal_then_kill(
+        &self,
+        unit: &ScopeName,
+        cgroup: Option<&Cgroup>,
+        signal: Option<i32>,
+        timeout: Option<Duration>,
+    ) -> Result<()> {
+        let asking = self.call_deadline();
+        let name = &UnitName::from(unit.clone());
+        let timeout = match timeout {
+            Some(timeout) => timeout,
+            None => self.stop_timeout(unit, asking).await?,
+        };
+        let signal = match signal {
+            Some(signal) => signal,
+            None => {
+                self.ask(asking, |link, deadline| async move {
+                    link.scope_kill_signal(name, deadline).await
+                })
+                .await?
+            }
+        };
+        let sent = self
+            .ask(asking, |link, deadline| async move {
+                link.kill_unit(unit.as_str(), signal, deadline).await
+            })
+            .await;
+        match sent {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::NoSuchUnit => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        let Some(cgroup) = cgroup else {
+            return Ok(());
+        };
+        if cgroup.wait_unpopulated(deadline_after(timeout)).await? {
+            return Ok(());
+        }
+        self.kill(unit, Some(cgroup)).await
+    }
+
+    /// SIGKILL to everything inside, until nothing is left.
+    async fn kill(&self, unit: &ScopeName, cgroup: Option<&Cgroup>) -> Result<()> {
+        let Some(cgroup) = cgroup else {
+            return Ok(());
+        };
+        let deadline = deadline_after(KILL_LIMIT);
+        match cgroup.kill_all(deadline).await {
+            Err(error) if error.kind() == ErrorKind::CgroupGone => Ok(()),
+            // The caller may not write there: systemd does it.
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                const SIGKILL: i32 = 9;
+                self.ask(self.call_deadline(), |link, deadline| async move {
+                    link.kill_unit(unit.as_str(), SIGKILL, deadline).await
+                })
+                .await?;
+                if cgroup.wait_unpopulated(deadline).await? {
+                    return Ok(());
+                }
+                Err(error)
+            }
+            killed => killed,
+        }
+    }
+
+    /// StopUnit and its job.
+    pub(super) async fn stop_unit(&self, unit: &ScopeName, deadline: Instant) -> Result<()> {
+        for _ in 0..LOST_REPLIES {
+            let within = self.call_deadline_within(deadline);
+            let queued = match self.link(within).await {
+                Ok(link) => link.queue_job(link.stop_unit(unit.as_str(), within)).await,
+                Err(error) => Err(error),
+            };
+            let end = match queued {
+                Ok(pending) => self.job_end(unit.as_str(), pending, deadline).await,
+                Err(error) if error.kind() == ErrorKind::NoSuchUnit => return Ok(()),
+                Err(error) if error.is_lost_connection() => {
+                    let state = self.unit_state(unit.as_str(), deadline).await?;
+                    if state.is_loaded() && state.job.is_none() && state.is_active() {
+                        continue;
+                    }
+                    self.poll_job_end(unit.as_str(), None, None, deadline).await
+                }
+                Err(error) => return Err(error),
+            };
+            return match end {
+                JobEnd::Result(JobResult::Done) => Ok(()),
+                JobEnd::Gone(state) if !state.is_active() => Ok(()),
+                // The lost reply was to a call that was not taken.
+                JobEnd::Gone(_) => continue,
+                JobEnd::Result(result) => Err(Error::new(
+                    ErrorKind::JobFailed,
+                    format!("systemd's stop job for {unit} ended in `{result}`"),
+                )
+                .with_job_result(result)),
+                JobEnd::Expired(problem) => {
+                    let error = Error::new(
+                        ErrorKind::Timeout,
+                        format!(
+                            "{unit} was not stopped in time: its stop job had not ended; kill it if it may be killed"
+                        ),
+                    );
+                    Err(match problem {
+                        Some(problem) => error.with_source(problem),
+                        None => error,
+                    })
+                }
+            };
+        }
+        Err(Error::new(
+            ErrorKind::ConnectionLost,
+            format!(
+                "{unit} could not be stopped: the connection to the manager was lost {LOST_REPLIES} times"
+            ),
+        ))
+    }
+}
+
+/// systemd removes the directory when the unit's last process is gone.
+async fn removed(cgroup: &Cgroup) -> Result<()> {
+    let deadline = deadline_after(MARGIN);
+    let mut pause = Pause::short();
+    while cgroup.exists() {
+        if Instant::now() >= deadline {
+            return Err(Error::new(
+                ErrorKind::Timeout,
+                format!(
+                    "the unit was stopped, but {} is still there after {MARGIN:?}: a process in it may hang in the kernel",
+                    cgroup.path().display()
+                ),
+            ));
+        }
+        pause.wait(deadline).await;
+    }
+    Ok(())
+}

@@ -1,0 +1,260 @@
+//! After the job: are the processes inside? The kernel is asked, systemd only where the kernel no longer knows.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::cgroup::{Cgroup, UnitPath};
+use crate::process::{Process, State};
+use crate::spec::Descendants;
+use crate::{Error, ErrorKind, Result};
+
+use super::ask::Pause;
+use super::deadline_after;
+use super::entrant::Entrant;
+use super::place::{Place, Seen};
+use super::start::Start;
+
+/// How often a process that is still outside is written into `cgroup.procs`.
+const WRITES: u32 = 3;
+/// How often the descendants are read again while they are moved. A process that forks faster than this reads is named in the error.
+const DESCENDANT_ROUNDS: u32 = 100;
+/// How long systemd may take to notice that a scope is empty.
+const EMPTY_NOTICE: Duration = Duration::from_secs(2);
+
+/// A start whose processes are inside, or ran there.
+pub(super) struct Verified {
+    pub(super) cgroup: Option<Cgroup>,
+    pub(super) ended: Vec<u32>,
+}
+
+impl Start {
+    pub(super) async fn verify(&mut self) -> Result<Verified> {
+        let begun = Instant::now();
+        tracing::Span::current().record("phase", "verify");
+        let verified = self.place_all().await;
+        self.timings.verify += begun.elapsed();
+        verified
+    }
+
+    async fn place_all(&mut self) -> Result<Verified> {
+        let link = self
+            .client
+            .link(self.client.call_deadline_within(self.deadline))
+            .await?;
+        let peer = link
+            .peer(self.client.call_deadline_within(self.deadline))
+            .await?;
+        let name = self.plan.unit.clone();
+        let unit_path = UnitPath::new(peer.root.as_ref(), name.as_str());
+        let mut unit = Unit {
+            path: unit_path,
+            cgroup: None,
+        };
+        let mut ended = Vec::new();
+        for at in 0..self.entrants.len() {
+            match self.place(at, &mut unit).await? {
+                Place::Inside => {}
+                Place::EndedInside => ended.push(self.entrants[at].process.pid()),
+                Place::NeverInside => return Err(never_inside(&self.entrants[at].process)),
+                Place::Outside => {
+                    return Err(Error::new(
+                        ErrorKind::Cgroup,
+                        format!(
+                            "process {} stayed outside {}: it is in {}",
+                            self.entrants[at].process.pid(),
+                            self.plan.unit,
+                            whereabouts(&self.entrants[at].process)
+                        ),
+                    ));
+                }
+                Place::Unknown => {
+                    if !self.unit_ended().await? {
+                        return Err(never_inside(&self.entrants[at].process));
+                    }
+                    ended.push(self.entrants[at].process.pid());
+                }
+            }
+        }
+        if let Some(cgroup) = &unit.cgroup {
+            self.descendants(cgroup, &unit.path).await?;
+        }
+        Ok(Verified {
+            cgroup: unit.cgroup,
+            ended,
+        })
+    }
+
+    /// Where one process is; one that is still outside is written into the unit's cgroup.
+    async fn place(&self, at: usize, unit: &mut Unit<'_>) -> Result<Place> {
+        let entrant = &self.entrants[at];
+        let mut writes = 0;
+        loop {
+            let (seen, root) = look(entrant, unit)?;
+            if unit.cgroup.is_none()
+                && let Some(root) = root
+            {
+                unit.cgroup = self.open(&root).await?;
+                if unit.cgroup.is_none() && seen.state == State::Alive {
+                    // Inside a cgroup that is gone: it has just ended or was moved on. Look again.
+                    writes += 1;
+                    if writes <= WRITES {
+                        continue;
+                    }
+                }
+            }
+            let place = seen.place();
+            if place != Place::Outside || writes == WRITES {
+                return Ok(place);
+            }
+            writes += 1;
+            let Some(cgroup) = self.unit_cgroup(unit).await? else {
+                return Ok(place);
+            };
+            tracing::debug!(
+                pid = entrant.process.pid(),
+                "still outside after the job: writing cgroup.procs"
+            );
+            match cgroup.add_process(&entrant.process).await {
+                Ok(()) => {}
+                Err(error) if error.kind() == ErrorKind::ProcessGone => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The unit's cgroup, through systemd's own word where no process is inside yet.
+    async fn unit_cgroup<'a>(&self, unit: &'a mut Unit<'_>) -> Result<Option<&'a Cgroup>> {
+        if unit.cgroup.is_none()
+            && let Some(path) = self
+                .client
+                .control_group(&self.plan.unit, self.deadline)
+                .await?
+        {
+            unit.cgroup = self.open(&path).await?;
+        }
+        Ok(unit.cgroup.as_ref())
+    }
+
+    /// `None`: it is gone.
+    async fn open(&self, proc_path: &str) -> Result<Option<Cgroup>> {
+        match self.client.hierarchy().await?.open(proc_path) {
+            Ok(dir) => Ok(Some(Cgroup::new(dir, proc_path.to_owned()))),
+            Err(error) if error.kind() == ErrorKind::CgroupGone => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A process ended and nothing tells where. A unit that ends by itself had a process inside; one that stays active never had.
+    async fn unit_ended(&self) -> Result<bool> {
+        let deadline = deadline_after(EMPTY_NOTICE).min(self.deadline);
+        let mut pause = Pause::short();
+        loop {
+            let state = self
+                .client
+                .unit_state(self.plan.unit.as_str(), self.deadline)
+                .await?;
+            if !state.is_active() || !state.is_ours(self.plan.nonce) {
+                return Ok(true);
+            }
+            if Instant::now() >= deadline {
+                return Ok(false);
+            }
+            pause.wait(deadline).await;
+        }
+    }
+
+    /// Children that were forked before their parent was inside.
+    async fn descendants(&self, cgroup: &Cgroup, unit: &UnitPath<'_>) -> Result<()> {
+        if self.plan.descendants == Descendants::Leave {
+            return Ok(());
+        }
+        for _ in 0..DESCENDANT_ROUNDS {
+            let outside = outside(&self.entrants, unit)?;
+            if outside.is_empty() {
+                return Ok(());
+            }
+            if self.plan.descendants == Descendants::Refuse {
+                return Err(left_behind(&self.plan.unit, &outside));
+            }
+            for process in &outside {
+                match cgroup.add_process(process).await {
+                    Ok(()) => {}
+                    Err(error) if error.kind() == ErrorKind::ProcessGone => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        let outside = outside(&self.entrants, unit)?;
+        if outside.is_empty() {
+            return Ok(());
+        }
+        Err(left_behind(&self.plan.unit, &outside))
+    }
+}
+
+/// The unit as far as it has been seen.
+struct Unit<'a> {
+    path: UnitPath<'a>,
+    cgroup: Option<Cgroup>,
+}
+
+/// Reads what the kernel says of one process; also the path of the unit's own cgroup, if the process is or was in it.
+fn look(entrant: &Entrant, unit: &Unit<'_>) -> Result<(Seen, Option<String>)> {
+    // The path first: a process that ends in between is then judged by where it was while it ran.
+    let cgroup = entrant.process.cgroup()?;
+    let state = entrant.process.state();
+    let path = cgroup.as_ref().and_then(|cgroup| cgroup.unified());
+    let root = path.and_then(|path| unit.path.root_of(path));
+    let seen = Seen {
+        state,
+        path_inside: path.map(|_| root.is_some()),
+        cgroup_id: entrant.process.cgroup_id(),
+        old_cgroup_id: entrant.from_id,
+        unit_cgroup_id: unit.cgroup.as_ref().map(Cgroup::id),
+    };
+    Ok((seen, root.map(str::to_owned)))
+}
+
+/// The descendants of the processes that run outside the unit.
+fn outside(entrants: &[Entrant], unit: &UnitPath<'_>) -> Result<Vec<Process>> {
+    let mut outside = Vec::new();
+    for entrant in entrants {
+        for process in entrant.process.descendants()? {
+            let elsewhere = process.cgroup()?.is_some_and(|cgroup| {
+                cgroup
+                    .unified()
+                    .is_some_and(|path| unit.root_of(path).is_none())
+            });
+            if elsewhere && process.state() == State::Alive {
+                outside.push(process);
+            }
+        }
+    }
+    Ok(outside)
+}
+
+fn left_behind(unit: &crate::unit::ScopeName, outside: &[Process]) -> Error {
+    let pids: Vec<String> = outside.iter().map(|p| p.pid().to_string()).collect();
+    Error::new(
+        ErrorKind::DescendantsOutside,
+        format!(
+            "{unit} does not hold process {}: forked before the parent was moved; have the descendants moved too, or left",
+            pids.join(", ")
+        ),
+    )
+}
+
+fn never_inside(process: &Process) -> Error {
+    Error::new(
+        ErrorKind::ProcessGone,
+        format!("process {} ended before it was inside", process.pid()),
+    )
+}
+
+fn whereabouts(process: &Process) -> String {
+    match process.cgroup() {
+        Ok(Some(cgroup)) => cgroup.unified().unwrap_or("no cgroup2").to_owned(),
+        Ok(None) | Err(_) => "an unknown cgroup".to_owned(),
+    }
+}
