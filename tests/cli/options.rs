@@ -274,3 +274,94 @@ fn a_taken_name_is_125_with_fail() {
     assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
     assert!(ended.stderr.contains(&unit), "{}", ended.stderr);
 }
+
+/// What systemd says of the scope while the command runs in it.
+fn property(manager: &str, options: &[&str], interface: &str, name: &str) -> String {
+    let address = format!("--address={manager}");
+    let scope = ["-q", "-u", "asked"];
+    let ask = [
+        "busctl",
+        &address,
+        "get-property",
+        "org.freedesktop.systemd1",
+        "/org/freedesktop/systemd1/unit/asked_2escope",
+        interface,
+        name,
+    ];
+    end(&mut run(manager, &[options, &scope, &ask].concat())).ok()
+}
+
+#[test]
+fn systemd_is_told_what_the_options_say() {
+    let Some(manager) = manager().filter(|address| address.ends_with("/bus")) else {
+        eprintln!("skipped: needs dbus-daemon");
+        return;
+    };
+    let (unit, scope) = (
+        "org.freedesktop.systemd1.Unit",
+        "org.freedesktop.systemd1.Scope",
+    );
+    assert_eq!(
+        property(manager, &["--delegate"], scope, "Delegate"),
+        "b true\n"
+    );
+    assert_eq!(property(manager, &[], scope, "Delegate"), "b false\n");
+    assert_eq!(
+        property(manager, &["--collect"], unit, "CollectMode"),
+        "s \"inactive-or-failed\"\n"
+    );
+    assert_eq!(
+        property(manager, &[], unit, "CollectMode"),
+        "s \"inactive\"\n"
+    );
+    let described = property(
+        manager,
+        &["--description", "a $HOME %n b"],
+        unit,
+        "Description",
+    );
+    assert!(described.starts_with("s \"a $HOME %n b"), "{described}");
+    // The arguments of the command may be secret.
+    let default = property(manager, &[], unit, "Description");
+    assert!(default.starts_with("s \"busctl"), "{default}");
+    assert!(!default.contains("get-property"), "{default}");
+}
+
+#[test]
+fn without_privileges_the_refusal_says_what_is_missing() {
+    let Some(manager) = manager() else { return };
+    let refused = |options: &[&str]| {
+        let user = [
+            "--reuid",
+            "65534",
+            "--regid",
+            "65534",
+            "--clear-groups",
+            SCOPECTL,
+            "run",
+        ];
+        let mut command = Command::new("setpriv");
+        command
+            .args(user)
+            .args(options)
+            .arg("true")
+            .env_remove("XDG_RUNTIME_DIR");
+        let ended = end(&mut command);
+        assert_eq!(ended.code, Some(125), "{options:?}");
+        assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+        ended.stderr
+    };
+    let refusal = refused(&["--manager", manager, "--uid", "root"]);
+    assert!(refusal.contains("--uid"), "{refusal}");
+    let refusal = refused(&["--manager", manager, "--gid", "12345"]);
+    assert!(refusal.contains("--gid"), "{refusal}");
+    let refusal = refused(&["--manager", manager, "--nice", "-5"]);
+    assert!(refusal.contains("--nice"), "{refusal}");
+    let refusal = refused(&["--manager", "embedded"]);
+    assert!(refusal.contains("embedded"), "{refusal}");
+    let refusal = refused(&[]);
+    for tried in ["system", "XDG_RUNTIME_DIR", "embedded"] {
+        assert!(refusal.contains(tried), "{refusal}");
+    }
+    eprintln!("{refusal}");
+}

@@ -188,6 +188,21 @@ fn what_the_command_leaves_running_ends_with_it() {
 }
 
 #[test]
+fn the_command_does_not_outlive_a_parent_that_was_killed() {
+    if manager().is_none() {
+        return;
+    }
+    let mut script = Script::start("trap '' HUP TERM; echo ready; read x");
+    let keep_open = script.child.stdin.take();
+    assert_eq!(script.line(), "ready");
+    script.signal_the_parent(Signal::SIGKILL);
+    // Ends only if nobody has the other end any more.
+    assert_eq!(script.line(), "");
+    assert_eq!(script.code(), None);
+    drop(keep_open);
+}
+
+#[test]
 fn auto_without_a_manager_says_that_it_uses_an_embedded_one() {
     if manager().is_none() || std::path::Path::new("/run/systemd/system").is_dir() {
         return;
