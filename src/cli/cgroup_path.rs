@@ -64,7 +64,7 @@ pub(super) fn slice(path: &str, perspective: Perspective) -> String {
             components.take_while(is_slice).last()
         }
         Perspective::User => None,
-        Perspective::Nearest => components.filter(is_slice).last(),
+        Perspective::Nearest => components.rfind(is_slice),
     };
     slice.unwrap_or("-.slice").to_owned()
 }
