@@ -37,31 +37,36 @@ fn line(content: &[u8], controllers: &[u8]) -> Option<String> {
     })
 }
 
-/// Whose slice is meant: the system manager's, or that of a user's manager, which itself runs inside a unit of the system manager.
+/// Whose slice is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Perspective {
+    /// The system manager's.
     System,
+    /// That of a user's manager, which itself runs inside a unit of the system manager.
     User,
+    /// That of a manager at an address, of which it is not known where in the tree it is: the innermost on the path.
+    Nearest,
 }
 
 /// The innermost slice of that manager on the path; `-.slice` when there is none.
 ///
 /// With `/user.slice/user-7.slice/user@7.service/app.slice/x.scope` that is `user-7.slice` for the system manager and `app.slice` for the user's.
 pub(super) fn slice(path: &str, perspective: Perspective) -> String {
-    let mut components = path.split('/').filter(|component| !component.is_empty());
-    if perspective == Perspective::User {
-        let is_manager =
-            |name: &str| name.starts_with("user@") && unescaped(name).ends_with(".service");
-        if !components.any(is_manager) {
-            return "-.slice".to_owned();
+    let is_slice = |component: &&str| component.ends_with(".slice");
+    let is_user_manager = |name: &str| name.starts_with("user@") && name.ends_with(".service");
+    let mut components = path
+        .split('/')
+        .filter(|component| !component.is_empty())
+        .map(unescaped);
+    let slice = match perspective {
+        Perspective::System => components.take_while(is_slice).last(),
+        Perspective::User if components.any(is_user_manager) => {
+            components.take_while(is_slice).last()
         }
-    }
-    components
-        .map(unescaped)
-        .take_while(|component| component.ends_with(".slice"))
-        .last()
-        .unwrap_or("-.slice")
-        .to_owned()
+        Perspective::User => None,
+        Perspective::Nearest => components.rfind(is_slice),
+    };
+    slice.unwrap_or("-.slice").to_owned()
 }
 
 /// systemd puts `_` before a directory name that could be taken for a kernel file.
@@ -75,7 +80,7 @@ mod tests {
 
     #[test]
     fn the_callers_slice_is_the_innermost_one_of_the_manager_that_is_asked() {
-        use Perspective::{System, User};
+        use Perspective::{Nearest, System, User};
         for (path, perspective, expected) in [
             ("/", System, "-.slice"),
             ("/system.slice/cron.service", System, "system.slice"),
@@ -104,6 +109,13 @@ mod tests {
             ),
             ("/x.scope/inner.slice", System, "-.slice"),
             ("/_cpu.slice/x.scope", System, "cpu.slice"),
+            ("/lab/a.slice/a-b.slice/x.scope", Nearest, "a-b.slice"),
+            (
+                "/user.slice/user@7.service/app.slice/x",
+                Nearest,
+                "app.slice",
+            ),
+            ("/lab/x.scope", Nearest, "-.slice"),
         ] {
             assert_eq!(slice(path, perspective), expected, "{path} {perspective:?}");
         }

@@ -51,14 +51,13 @@ impl Selected {
         }
     }
 
-    /// Where to look for the caller's slice; the caller is in none of an embedded manager's.
-    pub(super) fn perspective(&self, callers_path: &str) -> Option<Perspective> {
+    /// Which of the slices on the caller's path is this manager's; the caller is in none of an embedded manager's.
+    pub(super) fn perspective(&self) -> Option<Perspective> {
         match &self.instance {
             Instance::System => Some(Perspective::System),
             Instance::User => Some(Perspective::User),
             _ if self.label == "embedded" => None,
-            _ if callers_path.contains("/user@") => Some(Perspective::User),
-            _ => Some(Perspective::System),
+            _ => Some(Perspective::Nearest),
         }
     }
 }

@@ -14,7 +14,6 @@ use nix::libc::{self, c_int};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, raise};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
-use scopectl::Instance;
 use scopectl::embedded::Embedded;
 
 use super::become_command::become_command;
@@ -54,7 +53,8 @@ pub(super) fn run(plan: &Plan, inherited: &Inherited) -> Result<u8> {
     let signals = SignalFd::with_flags(&SigSet::all(), SfdFlags::SFD_CLOEXEC)
         .map_err(|error| failed("make a signalfd")(error.into()))?;
     let embedded = match start_manager() {
-        Ok((embedded, address)) => {
+        Ok(embedded) => {
+            let address = embedded.private_address();
             // A child that has already been ended by a signal reads no more.
             let _ = std::fs::File::from(writer).write_all(format!("{address}\n").as_bytes());
             embedded
@@ -73,12 +73,9 @@ pub(super) fn run(plan: &Plan, inherited: &Inherited) -> Result<u8> {
     Ok(code)
 }
 
-fn start_manager() -> Result<(Embedded, String)> {
-    let embedded = Embedded::start()?;
-    match embedded.instance() {
-        Instance::Address(address) => Ok((embedded, address)),
-        _ => Err(Failure::run("the embedded manager has no address")),
-    }
+/// Without a message bus: the one client is the child, and a private socket answers sooner.
+fn start_manager() -> Result<Embedded> {
+    Ok(Embedded::builder().bus(false).start()?)
 }
 
 /// Reads a whole line; half of one is from a parent that died.

@@ -84,7 +84,7 @@ fn slice(plan: &Plan, selected: &Selected) -> Result<Option<SliceName>> {
             "the caller's slice cannot be read from /proc/self/cgroup",
         )
     })?;
-    let callers = selected.perspective(&path).map_or_else(
+    let callers = selected.perspective().map_or_else(
         || "-.slice".to_owned(),
         |from| cgroup_path::slice(&path, from),
     );
