@@ -364,6 +364,8 @@ impl Start {
             }
         }
         if state.is_active() && state.is_ours(self.plan.nonce) {
+            // The look at the processes needs answers too, and the start's own time is up.
+            self.deadline = self.deadline.max(grace);
             return Ok(());
         }
         Err(error)
