@@ -368,6 +368,9 @@ impl Start {
             self.deadline = self.deadline.max(grace);
             return Ok(());
         }
+        if state.is_failed() && state.is_ours(self.plan.nonce) {
+            return Err(self.job_failed(JobResult::Failed));
+        }
         Err(error)
     }
 }
