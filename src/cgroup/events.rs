@@ -56,6 +56,10 @@ fn understood(dir: &Dir, text: &str) -> Result<Events> {
 /// The kernel's notice is a POLLPRI on `cgroup.events`, which the last `read` of the same descriptor arms. Needs a tokio runtime with its I/O and time
 /// drivers. Dropping the future has no effect.
 pub(super) async fn wait_unpopulated(dir: &Dir, deadline: Instant) -> Result<bool> {
+    wait(dir, deadline, LOOK_AGAIN).await
+}
+
+async fn wait(dir: &Dir, deadline: Instant, look_again: Duration) -> Result<bool> {
     tokio::runtime::Handle::try_current().map_err(|error| {
         Error::new(
             ErrorKind::Io,
@@ -84,12 +88,18 @@ pub(super) async fn wait_unpopulated(dir: &Dir, deadline: Instant) -> Result<boo
         if Instant::now() >= deadline {
             return Ok(false);
         }
-        let until = deadline.min(Instant::now() + LOOK_AGAIN);
-        if let Ok(Ok(mut notice)) =
-            tokio::time::timeout_at(until, file.ready(Interest::PRIORITY)).await
-        {
+        let until = deadline.min(Instant::now() + look_again);
+        match tokio::time::timeout_at(until, file.ready(Interest::PRIORITY)).await {
             // Cleared before the file is read: a change after the read then makes it ready again.
-            notice.clear_ready();
+            Ok(Ok(mut notice)) => notice.clear_ready(),
+            Ok(Err(error)) => {
+                return Err(Error::new(
+                    ErrorKind::Io,
+                    "the tokio runtime ended before the cgroup was empty",
+                )
+                .with_source(error));
+            }
+            Err(_) => {}
         }
         match read_again(dir, file.get_ref())? {
             Some(events) if events.populated => {}
@@ -151,12 +161,14 @@ mod tests {
         assert!(wait_unpopulated(&dir, far()).await.unwrap());
         let mut child = cgroup.sleep_in("below");
         assert!(read(&dir).unwrap().populated);
-        let mut wait = pin!(wait_unpopulated(&dir, far()));
+        // Only the kernel's notice can end this one before its deadline.
+        let mut wait = pin!(wait(&dir, far(), Duration::from_secs(3600)));
         let mut context = Context::from_waker(Waker::noop());
         assert!(matches!(wait.as_mut().poll(&mut context), Poll::Pending));
         child.kill().unwrap();
         // Not reaped: a zombie does not populate a cgroup.
-        assert!(wait.await.unwrap());
+        let ended = tokio::time::timeout(Duration::from_secs(30), wait).await;
+        assert!(ended.expect("the kernel's notice was not heard").unwrap());
         child.wait().unwrap();
     }
 

@@ -1,4 +1,4 @@
-//! The public handles: [`Cgroup`], which a scope hands out once its unit is proven, and [`CgroupView`], which only looks.
+//! [`Cgroup`]: the handle that a scope gives out once its unit is proven.
 
 use std::fmt;
 use std::path::Path;
@@ -214,65 +214,6 @@ impl fmt::Debug for Cgroup {
     }
 }
 
-/// Any cgroup, to be looked at and not to be changed: for units that are already gone from systemd, for clean-up and diagnosis.
-///
-/// `Clone` is cheap and shares the descriptor. `Send` and `Sync`.
-#[derive(Clone)]
-pub struct CgroupView(Arc<Dir>);
-
-impl CgroupView {
-    /// Opens a directory below the cgroup2 mount, such as `/sys/fs/cgroup/system.slice`.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::CgroupGone`] where there is no such directory, [`ErrorKind::CgroupUnreachable`] where it is not one of cgroup2.
-    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        Dir::open_path(path.as_ref()).map(|dir| Self(Arc::new(dir)))
-    }
-
-    /// Where it was opened.
-    pub fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    /// The cgroup's id: the inode number of its directory.
-    pub fn id(&self) -> u64 {
-        self.0.id()
-    }
-
-    /// Whether the cgroup is still there.
-    pub fn exists(&self) -> bool {
-        self.0.exists()
-    }
-
-    /// Whether anything lives in it, from `cgroup.events`, which the root cgroup does not have.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::CgroupGone`] once it has been removed.
-    pub fn events(&self) -> Result<Events> {
-        events::read(&self.0)
-    }
-
-    /// The pids of the live processes in it and below it, sorted, as numbered in the caller's pid namespace; those outside of that are left out.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::CgroupGone`] once it has been removed.
-    pub fn processes(&self) -> Result<Vec<u32>> {
-        procs::of_tree(&self.0)
-    }
-}
-
-impl fmt::Debug for CgroupView {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CgroupView")
-            .field("path", &self.path())
-            .field("id", &self.id())
-            .finish()
-    }
-}
-
 /// Runs what may block on a thread that is there for it.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
@@ -298,6 +239,7 @@ async fn blocking<T: Send + 'static>(
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests {
     use super::*;
+    use crate::cgroup::CgroupView;
     use crate::cgroup::testing::{TestCgroup, sleep};
 
     fn handle(cgroup: &TestCgroup) -> Cgroup {
@@ -429,15 +371,43 @@ mod tests {
         let found = own.unified().and_then(|path| {
             Some((
                 path,
-                crate::cgroup::Hierarchy::detect().ok()?.open(path).ok()?,
+                crate::cgroup::hierarchy::Hierarchy::detect()
+                    .ok()?
+                    .open(path)
+                    .ok()?,
             ))
         });
         let Some((path, dir)) = found else {
             eprintln!("skipped: no cgroup2 mounted");
             return;
         };
-        let error = Cgroup::new(dir, path.to_owned()).kill().await.unwrap_err();
+        let own = Cgroup::new(dir, path.to_owned());
+        assert!(own.0.holds_caller().unwrap());
+        let error = own.kill().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ProcessRefused);
+        let Some(cgroup) = TestCgroup::new("caller") else {
+            return;
+        };
+        assert!(!handle(&cgroup).0.holds_caller().unwrap());
+        // The unit has ended, and another one of its name holds the caller.
+        cgroup.make("a");
+        let dir = cgroup.dir().open_below(&["a"]).unwrap();
+        std::fs::remove_dir(cgroup.path().join("a")).unwrap();
+        Cgroup::new(dir, path.to_owned()).kill().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_process_in_a_cgroup_whose_name_goes_on_is_not_inside() {
+        let Some(cgroup) = TestCgroup::new("sibling") else {
+            return;
+        };
+        cgroup.make("a");
+        cgroup.make("ab");
+        let child = cgroup.sleep_in("ab");
+        let process = Process::open(child.id()).unwrap();
+        let dir = cgroup.dir().open_below(&["a"]).unwrap();
+        let short = Cgroup::new(dir, format!("{}/a", cgroup.proc_path()));
+        assert_eq!(short.contains(&process).unwrap(), Some(false));
     }
 
     #[test]

@@ -147,23 +147,28 @@ fn rank(mount: &Mount) -> (bool, usize, usize) {
 
 /// Opens a mount point and makes sure that this very mount is seen there, not another on top of it.
 fn open_visible(mount: &Mount) -> Result<Dir> {
-    let dir = Dir::open_path(&mount.mount_point)?;
-    let same_device = (major(dir.device()), minor(dir.device())) == (mount.major, mount.minor);
+    match Dir::open_path(&mount.mount_point) {
+        Ok(dir) if is_mount(&dir, mount) => Ok(dir),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => Err(error),
+        _ => Err(Error::new(
+            ErrorKind::CgroupUnreachable,
+            format!(
+                "the cgroup2 file system at {} is hidden by another mount on top of it; unmount that",
+                mount.mount_point.display()
+            ),
+        )),
+    }
+}
+
+fn is_mount(dir: &Dir, mount: &Mount) -> bool {
+    if (major(dir.device()), minor(dir.device())) != (mount.major, mount.minor) {
+        return false;
+    }
     // The mount id needs Linux 5.8; before that the device has to do.
-    let same_mount = match statx(dir.fd(), "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID) {
+    match statx(dir.fd(), "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID) {
         Ok(stat) if stat.stx_mask & StatxFlags::MNT_ID.bits() != 0 => stat.stx_mnt_id == mount.id,
         _ => true,
-    };
-    if same_device && same_mount {
-        return Ok(dir);
     }
-    Err(Error::new(
-        ErrorKind::CgroupUnreachable,
-        format!(
-            "the cgroup2 file system at {} is hidden by another mount on top of it; unmount that",
-            mount.mount_point.display()
-        ),
-    ))
 }
 
 /// The names from `top`, which is `levels` above the caller's cgroup namespace root, down to that root: the one from which the caller's own path leads to a cgroup
@@ -203,4 +208,180 @@ fn search(dir: &Dir, levels: usize, own: &[&str], left: &mut usize) -> Option<Ve
         }
     }
     None
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use super::*;
+    use crate::cgroup::testing::TestCgroup;
+    use crate::cgroup::{Inside, ManagerRoot};
+    use crate::process::Process;
+    use std::os::unix::fs::MetadataExt;
+    use std::process::Command;
+
+    /// Set for the half of a test that runs inside a namespace: what was set up there, the test's cgroup, a pid in its child `b`.
+    const INNER: &str = "SCOPECTL_TEST_NAMESPACE";
+
+    /// Runs `inner_half` as a process of `a` in a cgroup namespace of its own, below a private mount namespace in which `mounts` was run.
+    fn in_namespace(what: &str, mounts: &str) {
+        let Some(cgroup) = TestCgroup::new(what) else {
+            return;
+        };
+        cgroup.make("a");
+        cgroup.make("b");
+        let in_b = cgroup.sleep_in("b");
+        let inode = |below: &str| std::fs::metadata(cgroup.path().join(below)).unwrap().ino();
+        let script = format!(
+            "echo $$ > \"$D\"/a/cgroup.procs && exec unshare --cgroup --mount sh -ec '{mounts}\nexec \"$@\"' sh \"$@\""
+        );
+        let output = Command::new("sh")
+            .args(["-c", &script, "sh"])
+            .arg(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "cgroup::hierarchy::tests::inner_half",
+                "--nocapture",
+            ])
+            .env("D", cgroup.path())
+            .env("U", cgroup.path().parent().unwrap())
+            .env(
+                INNER,
+                format!(
+                    "{what} {} {} {} {}",
+                    &cgroup.proc_path()[1..],
+                    in_b.id(),
+                    inode("a"),
+                    inode("b")
+                ),
+            )
+            .output()
+            .unwrap();
+        let text = format!(
+            "{}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+        if text.contains("unshare failed") || text.contains("mount failed") {
+            eprintln!("skipped: no namespaces can be made here: {text}");
+            return;
+        }
+        assert!(
+            output.status.success() && text.contains("inner half done"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn in_a_cgroup_namespace_the_machines_mount_still_leads_to_every_cgroup() {
+        in_namespace("shared", "");
+    }
+
+    #[test]
+    fn a_mount_of_the_namespaces_own_and_the_machines_are_used_together() {
+        in_namespace(
+            "own",
+            "mount -t tmpfs none /mnt; mount -t cgroup2 none /mnt",
+        );
+    }
+
+    #[test]
+    fn what_no_mount_shows_is_unreachable() {
+        in_namespace("alone", "mount -t cgroup2 none /mnt; umount -l \"$U\"");
+    }
+
+    #[test]
+    fn a_mount_that_another_one_hides_is_not_used() {
+        in_namespace("hidden", "mount -t tmpfs none \"$U\"");
+    }
+
+    #[test]
+    fn a_mount_that_a_part_of_itself_hides_is_not_used() {
+        in_namespace("covered", "mount --bind \"$D/a\" \"$U\"");
+    }
+
+    #[test]
+    fn inner_half() {
+        let Ok(text) = std::env::var(INNER) else {
+            return;
+        };
+        let parts: Vec<&str> = text.split(' ').collect();
+        let &[what, name, pid, a, b] = &parts[..] else {
+            panic!("{text}");
+        };
+        let (a, b): (u64, u64) = (a.parse().unwrap(), b.parse().unwrap());
+        let process = Process::open(pid.parse().unwrap()).unwrap();
+        let told = process.cgroup().unwrap().unwrap();
+        assert_eq!(told.unified(), Some("/../b"));
+        match what {
+            "hidden" => {
+                let error = Hierarchy::detect().unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::CgroupUnreachable);
+                assert!(error.to_string().contains("hidden"), "{error}");
+            }
+            "alone" | "covered" => {
+                let hierarchy = Hierarchy::detect().unwrap();
+                assert_eq!(hierarchy.mounts.len(), 1);
+                assert_eq!(hierarchy.open("/").unwrap().id(), a);
+                let error = hierarchy.open("/../b").unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::CgroupUnreachable);
+                assert!(error.to_string().contains("/../b"), "{error}");
+                assert!(hierarchy.ancestors().is_empty());
+            }
+            _ => {
+                let hierarchy = Hierarchy::detect().unwrap();
+                let first = if what == "own" { "/" } else { "/../.." };
+                assert_eq!(hierarchy.mounts[0].root, first);
+                assert_eq!(hierarchy.open("/../b").unwrap().id(), b);
+                assert_eq!(hierarchy.open("/").unwrap().id(), a);
+                let mapped = format!("/../../{name}/b");
+                assert_eq!(hierarchy.open(&mapped).unwrap().id(), b);
+                assert_eq!(hierarchy.ancestors(), [name, "a"]);
+                let gone = hierarchy.open("/../c").unwrap_err();
+                assert_eq!(gone.kind(), ErrorKind::CgroupGone);
+                // A manager at the top of the machine.
+                let root = ManagerRoot::new("/../../init.scope", "").unwrap();
+                let inside = |root: &ManagerRoot| root.is_inside("/../b", Some(name), "b");
+                assert_eq!(inside(&root), Inside::Unknown);
+                let root = root.with_ancestors(hierarchy.ancestors());
+                assert_eq!(inside(&root), Inside::Exactly);
+                assert_eq!(root.unmap("/../b"), Some(format!("/{name}/b")));
+            }
+        }
+        println!("inner half done");
+    }
+
+    #[test]
+    fn a_path_is_opened_below_the_mount_and_a_missing_one_is_gone() {
+        let Some(cgroup) = TestCgroup::new("open") else {
+            return;
+        };
+        cgroup.make("a/b");
+        let hierarchy = Hierarchy::detect().unwrap();
+        let path = format!("{}/a/b", cgroup.proc_path());
+        let dir = hierarchy.open(&path).unwrap();
+        assert_eq!(dir.path(), cgroup.path().join("a/b"));
+        let error = hierarchy.open(&format!("{path}/c")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::CgroupGone);
+        assert!(error.to_string().contains("/a/b/c"), "{error}");
+        for wrong in ["", "a", "/a/../b", "/a/./b"] {
+            let error = hierarchy.open(wrong).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidInput, "{wrong:?}");
+        }
+        let above = hierarchy.open("/../x").unwrap_err();
+        assert_eq!(above.kind(), ErrorKind::CgroupUnreachable);
+        assert!(hierarchy.open("/a\0b").is_err());
+    }
+
+    #[test]
+    fn the_writable_mount_that_shows_the_namespaces_own_root_comes_first() {
+        let text = b"1 0 0:9 / /ro ro - cgroup2 none rw\n\
+            2 0 0:9 /../.. /host rw - cgroup2 none rw\n\
+            3 0 0:9 /a/b /part rw - cgroup2 none rw\n\
+            4 0 0:9 / /all rw - cgroup2 none rw\n";
+        let mut mounts = mounts::parse(text);
+        mounts.sort_by_key(rank);
+        let order: Vec<u64> = mounts.iter().map(|mount| mount.id).collect();
+        assert_eq!(order, [4, 3, 2, 1]);
+    }
 }

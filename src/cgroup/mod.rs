@@ -21,11 +21,13 @@ mod remove;
 #[cfg(test)]
 pub(crate) mod testing;
 mod unit_path;
+mod view;
 
 pub(crate) use dir::Dir;
 pub use events::Events;
-pub use handle::{Cgroup, CgroupView};
+pub use handle::Cgroup;
 pub(crate) use hierarchy::Hierarchy;
 pub(crate) use manager_root::ManagerRoot;
 pub(crate) use proc_cgroup::{ProcCgroup, unit_path_of};
 pub(crate) use unit_path::UnitPath;
+pub use view::CgroupView;

@@ -182,7 +182,7 @@ impl Start {
                 }
                 let undo = self
                     .client
-                    .undo(&self.plan, &self.entrants, self.created)
+                    .undo(self.plan, self.entrants, self.created)
                     .await;
                 Err(error.with_undo(undo))
             }

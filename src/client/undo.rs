@@ -3,7 +3,11 @@
 //! StopUnit would send SIGTERM to every process inside, to the innocent ones and to the caller itself. So each process goes back to the cgroup that it came
 //! from, and only an empty unit is stopped. Where a process cannot go back, the unit is left to it.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use tokio::time::Instant;
+use tracing::Instrument;
 
 use crate::cgroup::{Cgroup, Dir};
 use crate::process::Process;
@@ -19,28 +23,60 @@ use super::{Client, deadline_after};
 /// How often the unit's processes are read again: a process that is moved back may have forked in between.
 const ROUNDS: u32 = 20;
 
+/// How long an undo that systemd did not answer is tried again in the background.
+const LATEST: Duration = Duration::from_secs(5 * 60);
+
 impl Started {
     /// Takes a start back that nobody wants any more.
     pub(super) async fn undo(self) {
-        let undo = self
-            .client
-            .undo(&self.plan, &self.entrants, self.created)
-            .await;
-        tracing::debug!(unit = %self.plan.unit, ?undo, "nobody waited for the start any more: undone");
+        let Self {
+            client,
+            plan,
+            entrants,
+            created,
+            ..
+        } = self;
+        let undo = client.undo(plan, entrants, created).await;
+        tracing::debug!(?undo, "nobody waited for the start any more: undone");
     }
 }
 
 impl Client {
     /// Bounded by a deadline of its own. `created`: the unit is this start's own, not a joined one.
-    pub(super) async fn undo(&self, plan: &StartPlan, entrants: &[Entrant], created: bool) -> Undo {
-        let deadline = deadline_after(GRACE);
+    ///
+    /// If systemd does not answer, it may still carry the start out: then this goes on in the background for some minutes.
+    pub(super) async fn undo(
+        self: Arc<Self>,
+        plan: StartPlan,
+        entrants: Vec<Entrant>,
+        created: bool,
+    ) -> Undo {
         let mut undo = Undo::default();
-        if let Err(error) = self
-            .take_back(plan, entrants, created, deadline, &mut undo)
+        let deadline = deadline_after(GRACE);
+        let Err(error) = self
+            .take_back(&plan, &entrants, created, deadline, &mut undo)
             .await
-        {
-            tracing::warn!(unit = %plan.unit, %error, "the start could not be undone completely");
-        }
+        else {
+            return undo;
+        };
+        tracing::warn!(unit = %plan.unit, %error, "the start could not be undone yet, trying again in the background");
+        tokio::spawn(
+            async move {
+                let latest = deadline_after(LATEST);
+                let mut pause = Pause::new();
+                while Instant::now() < latest {
+                    pause.wait(latest).await;
+                    let mut undo = Undo::default();
+                    let taken_back = self.take_back(&plan, &entrants, created, latest, &mut undo);
+                    match taken_back.await {
+                        Ok(()) => return,
+                        Err(error) => tracing::debug!(%error, "still not undone"),
+                    }
+                }
+                tracing::warn!(unit = %plan.unit, "the start could not be undone: look for the unit and stop it if it is empty");
+            }
+            .in_current_span(),
+        );
         undo
     }
 

@@ -227,4 +227,13 @@ mod tests {
         assert!(found.unwrap().is_empty());
         assert!(process.descendants().unwrap().is_empty());
     }
+
+    #[test]
+    fn a_pid_that_is_listed_but_has_another_parent_by_now_is_no_descendant() {
+        let (child, all) = family();
+        let root = Process::open(all[1]).unwrap();
+        let found = collect(&root, &|_| Ok(all.clone()));
+        end(child, &all);
+        assert_eq!(pids(&found.unwrap()), [all[2]]);
+    }
 }

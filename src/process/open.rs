@@ -55,6 +55,7 @@ pub(super) fn by_pidfd(pidfd: OwnedFd) -> Result<Process> {
         },
     };
     refuse_number(pid)?;
+    refuse_foreign_proc()?;
     if !info.of_thread {
         return inspect(pid, pidfd);
     }
@@ -80,6 +81,19 @@ fn refuse_number(pid: u32) -> Result<()> {
         )),
         _ => Ok(()),
     }
+}
+
+/// Numbers read in a `/proc` of another pid namespace are not the caller's.
+fn refuse_foreign_proc() -> Result<()> {
+    let own = fs::read_link("/proc/self").ok();
+    let number = own.as_ref().and_then(|link| link.to_str()?.parse().ok());
+    if number == Some(std::process::id()) {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::Io,
+        "cannot tell the pid of a pidfd: /proc is missing or belongs to another pid namespace; mount a /proc of this one",
+    ))
 }
 
 fn open_pidfd(pid: u32) -> Result<OwnedFd> {
@@ -357,6 +371,67 @@ mod tests {
         let own = fs::read("/proc/self/status").unwrap();
         let own = field(&own, b"NSpid:").unwrap().split_whitespace().count();
         assert_eq!(levels, own + 1);
+    }
+
+    /// Set for the half of a test that runs as process 1 of a pid namespace.
+    const INNER: &str = "SCOPECTL_TEST_PID_NAMESPACE";
+
+    fn in_pid_namespace(unshare: &[&str]) {
+        let outside = sleep();
+        let output = Command::new("unshare")
+            .args(unshare)
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", "process::open::tests::inner_half", "--nocapture"])
+            .env(INNER, unshare.join(" "))
+            .stdin(pidfd(outside.id(), PidfdFlags::empty()))
+            .output()
+            .unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text);
+        if text.contains("unshare failed") {
+            eprintln!("skipped: no pid namespace can be made: {text}");
+            return;
+        }
+        assert!(
+            output.status.success() && text.contains("inner half done"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_process_of_another_pid_namespace_is_refused_and_so_is_the_first_of_ones_own() {
+        in_pid_namespace(&["--pid", "--fork", "--mount-proc"]);
+    }
+
+    #[test]
+    fn where_proc_is_of_another_pid_namespace_a_pid_is_not_looked_up_there() {
+        in_pid_namespace(&["--pid", "--fork"]);
+    }
+
+    #[test]
+    fn inner_half() {
+        let Ok(how) = std::env::var(INNER) else {
+            return;
+        };
+        let error = Process::current().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ProcessRefused);
+        let child = sleep();
+        let opened = Process::open(child.id());
+        let stdin = std::io::stdin().as_fd().try_clone_to_owned().unwrap();
+        if how.contains("mount-proc") {
+            assert_eq!(opened.unwrap().pid(), child.id());
+            let error = Process::from_pidfd(stdin).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::ProcessRefused);
+            assert!(error.to_string().contains("pid namespace"), "{error}");
+        } else {
+            let error = opened.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Io);
+            assert!(
+                error.to_string().contains("/proc belongs to another"),
+                "{error}"
+            );
+        }
+        println!("inner half done");
     }
 
     #[test]

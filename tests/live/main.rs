@@ -7,5 +7,10 @@
 
 mod children;
 mod concurrent;
+mod cycles;
+mod exists;
+mod moves;
 mod restarts;
+mod stop;
 mod support;
+mod undo;

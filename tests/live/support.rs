@@ -68,6 +68,74 @@ impl Lab {
             .expect("the bus answers")
     }
 
+    /// A scope that somebody else starts, awaited by what the kernel says.
+    pub(crate) async fn start_foreign(
+        &self,
+        witness: &zbus::Connection,
+        name: &str,
+        pid: u32,
+        mut properties: Vec<(&str, zbus::Variant<'_>)>,
+    ) {
+        properties.push(("PIDs", zbus::Variant::from(vec![pid])));
+        let none: Vec<(&str, Vec<(&str, zbus::Variant<'_>)>)> = Vec::new();
+        witness
+            .call_method(
+                Some("org.freedesktop.systemd1"),
+                "/org/freedesktop/systemd1",
+                Some("org.freedesktop.systemd1.Manager"),
+                "StartTransientUnit",
+                &(name, "fail", properties, none),
+            )
+            .await
+            .expect("StartTransientUnit");
+        while cgroup_of(pid).is_some_and(|path| !is_inside(&path, name)) {
+            tokio::task::yield_now().await;
+        }
+        if cgroup_of(pid).is_some() {
+            self.until_active_state(witness, name, "active").await;
+        }
+    }
+
+    pub(crate) async fn until_active_state(
+        &self,
+        witness: &zbus::Connection,
+        unit: &str,
+        state: &str,
+    ) {
+        loop {
+            let path: zbus::OwnedObjectPath = witness
+                .call_method(
+                    Some("org.freedesktop.systemd1"),
+                    "/org/freedesktop/systemd1",
+                    Some("org.freedesktop.systemd1.Manager"),
+                    "LoadUnit",
+                    &(unit),
+                )
+                .await
+                .expect("LoadUnit")
+                .body()
+                .deserialize()
+                .expect("a path");
+            let reply = witness
+                .call_method(
+                    Some("org.freedesktop.systemd1"),
+                    &path,
+                    Some("org.freedesktop.DBus.Properties"),
+                    "Get",
+                    &("org.freedesktop.systemd1.Unit", "ActiveState"),
+                )
+                .await
+                .expect("Get");
+            let body = reply.body();
+            let value: zbus::OwnedVariant = body.deserialize().expect("a value");
+            let now = String::try_from(value).expect("a string");
+            if now == state || (state == "active" && now == "failed") {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
     /// Names of the loaded scopes, as systemd lists them.
     pub(crate) async fn loaded_scopes(&self, witness: &zbus::Connection) -> Vec<String> {
         type Row = (
@@ -94,6 +162,7 @@ impl Lab {
             .expect("ListUnits");
         let rows: Vec<Row> = reply.body().deserialize().expect("rows");
         rows.into_iter()
+            .filter(|row| row.2 != "not-found")
             .map(|row| row.0)
             .filter(|name| name.ends_with(".scope") && name != "init.scope")
             .collect()
@@ -161,6 +230,22 @@ impl Payload {
         let _ = self.child.wait();
     }
 
+    /// SIGKILL, and a zombie is left.
+    pub(crate) fn kill_without_reaping(&mut self) {
+        self.child.kill().expect("a child");
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::waitid(
+            rustix::process::WaitId::Pid(pid),
+            rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT,
+        )
+        .expect("a child");
+    }
+
+    /// Waits for its end.
+    pub(crate) fn wait(&mut self) {
+        self.child.wait().expect("a child");
+    }
+
     pub(crate) fn is_running(&mut self) -> bool {
         self.child.try_wait().expect("a child").is_none()
     }
@@ -169,6 +254,93 @@ impl Payload {
 impl Drop for Payload {
     fn drop(&mut self) {
         self.kill();
+    }
+}
+
+/// A process that does not descend from the test: its parent has ended.
+pub(crate) struct Orphan {
+    pids: Vec<u32>,
+    /// Keeps the family's standard input open.
+    _input: std::process::ChildStdin,
+}
+
+impl Orphan {
+    pub(crate) fn spawn() -> Self {
+        Self::run("(echo $(exec sh -c 'echo $PPID'); exec cat <&3) & ")
+    }
+
+    /// With a child of its own, forked before anything else happens.
+    pub(crate) fn with_child() -> Self {
+        Self::run("(cat <&3 & echo $(exec sh -c 'echo $PPID'); echo $!; exec cat <&3) & ")
+    }
+
+    fn run(script: &str) -> Self {
+        let mut shell = Command::new("/bin/sh")
+            // A background command of a shell without job control has no input of its own.
+            .args(["-c", &format!("exec 3<&0; {script}")])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("/bin/sh");
+        let input = shell.stdin.take().unwrap();
+        let expected = script.matches("echo $").count();
+        let lines = BufReader::new(shell.stdout.take().unwrap()).lines();
+        let pids = lines
+            .take(expected)
+            .map(|line| line.unwrap().trim().parse().unwrap())
+            .collect();
+        shell.wait().unwrap();
+        Self {
+            pids,
+            _input: input,
+        }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.pids[0]
+    }
+
+    pub(crate) fn child_pid(&self) -> u32 {
+        self.pids[1]
+    }
+
+    pub(crate) fn process(&self) -> Process {
+        Process::open(self.pid()).expect("the orphan runs")
+    }
+}
+
+impl Drop for Orphan {
+    fn drop(&mut self) {
+        for pid in &self.pids {
+            // Still the same process: it reads from the pipe that this value holds.
+            if let Some(pid) = rustix::process::Pid::from_raw(*pid as i32) {
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            }
+        }
+    }
+}
+
+/// A manager that is stopped with SIGSTOP until this is dropped. For managers that are not PID 1.
+pub(crate) struct Frozen(rustix::process::Pid);
+
+impl Frozen {
+    pub(crate) fn new(pid: u32) -> Self {
+        let pid = rustix::process::Pid::from_raw(pid as i32).expect("a pid");
+        rustix::process::kill_process(pid, rustix::process::Signal::STOP)
+            .expect("the manager runs");
+        let frozen = Self(pid);
+        // Stopped for certain, not just told to.
+        let stat = format!("/proc/{}/stat", pid.as_raw_nonzero());
+        while !std::fs::read_to_string(&stat).unwrap().contains(") T ") {
+            std::thread::yield_now();
+        }
+        frozen
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        let _ = rustix::process::kill_process(self.0, rustix::process::Signal::CONT);
     }
 }
 
