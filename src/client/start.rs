@@ -364,7 +364,12 @@ impl Start {
             }
         }
         if state.is_active() && state.is_ours(self.plan.nonce) {
+            // The look at the processes needs answers too, and the start's own time is up.
+            self.deadline = self.deadline.max(grace);
             return Ok(());
+        }
+        if state.is_failed() && state.is_ours(self.plan.nonce) {
+            return Err(self.job_failed(JobResult::Failed));
         }
         Err(error)
     }

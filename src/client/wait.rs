@@ -29,21 +29,23 @@ impl Client {
         mut pending: PendingJob,
         deadline: Instant,
     ) -> JobEnd {
-        tokio::select! {
+        let heard = tokio::select! {
             biased;
             heard = pending.heard() => match heard {
                 Heard::Ended(result) => return JobEnd::Result(result),
-                Heard::Disturbed | Heard::Lost => {}
+                heard => heard,
             },
             () = tokio::time::sleep_until(deadline) => return JobEnd::Expired(None),
-        }
+        };
         tracing::debug!(
             unit,
             job = pending.path,
             "signals may have been missed: asking"
         );
         let path = pending.path.clone();
-        self.poll_job_end(unit, Some(&path), Some(pending), deadline)
+        // A lost one has nothing more to tell, and must not be asked again.
+        let pending = (heard == Heard::Disturbed).then_some(pending);
+        self.poll_job_end(unit, Some(&path), pending, deadline)
             .await
     }
 

@@ -1,0 +1,126 @@
+//! What every test starts from: a runtime with a bound, a fake and a connection to it.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use scopectl::{Connect, Error, Instance, Load, Manager, Process, Result, Scope, ScopeSpec};
+use tokio::runtime::Builder;
+use tokio::task::JoinHandle;
+
+use crate::fake::Fake;
+
+/// Longer than any test takes.
+const BOUND: Duration = Duration::from_secs(120);
+/// The same where time is made to pass a thousand times faster.
+const FAST_BOUND: Duration = Duration::from_secs(72 * 60 * 60);
+
+/// For what must not be waited for: a test that does runs into its bound.
+pub(crate) const FOREVER: Duration = Duration::from_secs(24 * 60 * 60);
+/// For what is to expire.
+pub(crate) const SHORT: Duration = Duration::from_millis(200);
+
+/// Runs a test.
+pub(crate) fn check(body: impl Future<Output = ()>) {
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let ended = tokio::time::timeout(BOUND, body).await;
+        ended.expect("the test hangs");
+    });
+    runtime.shutdown_timeout(Duration::from_secs(5));
+}
+
+/// Runs a test in which a second passes about each millisecond.
+///
+/// Tokio's own paused clock jumps to the next timer whenever no task can run, also while bytes are on their way through a socket, so that calls would time out
+/// before they are answered. So the clock is held by a thread that blocks, and moved by hand: at each step everything that can happen has happened.
+pub(crate) fn check_fast(body: impl Future<Output = ()>) {
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    let ended = Arc::new(AtomicBool::new(false));
+    runtime.block_on(async {
+        let clock = tokio::spawn(run_clock(Arc::clone(&ended)));
+        let result = tokio::time::timeout(FAST_BOUND, body).await;
+        ended.store(true, Ordering::Relaxed);
+        clock.await.unwrap();
+        result.expect("the test hangs");
+    });
+    runtime.shutdown_timeout(Duration::from_secs(5));
+}
+
+async fn run_clock(ended: Arc<AtomicBool>) {
+    while !ended.load(Ordering::Relaxed) {
+        // The runtime does not move a paused clock by itself while a blocking task runs.
+        let pause = || std::thread::sleep(Duration::from_millis(1));
+        tokio::task::spawn_blocking(pause).await.unwrap();
+        tokio::time::advance(Duration::from_secs(1)).await;
+    }
+}
+
+/// A fake systemd with a client.
+pub(crate) struct Lab {
+    pub(crate) manager: Manager,
+    pub(crate) fake: Fake,
+}
+
+impl Lab {
+    pub(crate) async fn new() -> Self {
+        Self::with(|connect| connect).await
+    }
+
+    pub(crate) async fn with(options: impl FnOnce(Connect) -> Connect) -> Self {
+        let fake = Fake::on_private_socket();
+        let connect = Manager::connect(Instance::Address(fake.address()));
+        let manager = options(connect).await.expect("the fake answers");
+        Self { manager, fake }
+    }
+
+    /// Starts in the background.
+    pub(crate) fn start<const N: usize>(
+        &self,
+        spec: ScopeSpec,
+        processes: [Process; N],
+    ) -> JoinHandle<Result<Scope>> {
+        let manager = self.manager.clone();
+        tokio::spawn(async move { manager.start_scope(&spec, processes).await })
+    }
+
+    /// Nothing is queued, in flight or waited for, now.
+    pub(crate) async fn assert_idle(&self) {
+        assert_eq!(self.manager.load().await, Load::default());
+    }
+
+    /// Waits until nothing is queued, in flight or waited for.
+    pub(crate) async fn idle(&self) {
+        while self.manager.load().await != Load::default() {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// A spec whose start never expires within the test.
+pub(crate) fn patient(name: &str) -> ScopeSpec {
+    ScopeSpec::new(name).start_timeout(FOREVER)
+}
+
+/// A spec whose start expires soon.
+pub(crate) fn hasty(name: &str) -> ScopeSpec {
+    ScopeSpec::new(name).start_timeout(SHORT)
+}
+
+/// What a start that was run in the background ended in.
+pub(crate) async fn ended(start: JoinHandle<Result<Scope>>) -> Result<Scope> {
+    start.await.expect("the start does not panic")
+}
+
+pub(crate) async fn scope(start: JoinHandle<Result<Scope>>) -> Scope {
+    ended(start).await.expect("the start succeeds")
+}
+
+pub(crate) async fn error(start: JoinHandle<Result<Scope>>) -> Error {
+    ended(start).await.expect_err("the start fails")
+}
