@@ -218,9 +218,9 @@ fn search(dir: &Dir, levels: usize, own: &[&str], left: &mut usize) -> Option<Ve
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests {
     use super::*;
-    use crate::cgroup::testing::TestCgroup;
     use crate::cgroup::ManagerRoot;
     use crate::cgroup::manager_root::Inside;
+    use crate::cgroup::testing::TestCgroup;
     use crate::process::Process;
     use std::os::unix::fs::MetadataExt;
     use std::process::Command;

@@ -414,7 +414,9 @@ mod tests {
             let error = opened.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Io);
             assert!(
-                error.to_string().contains("/proc belongs to another"),
+                error
+                    .to_string()
+                    .contains("belongs to another pid namespace"),
                 "{error}"
             );
         }
