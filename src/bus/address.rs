@@ -286,5 +286,6 @@ fn escape(bytes: &[u8]) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #[path = "address_tests.rs"]
 mod tests;

@@ -148,5 +148,6 @@ pub(super) fn no_answer(what: &str) -> Error {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #[path = "faults_tests.rs"]
 mod tests;

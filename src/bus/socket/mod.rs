@@ -14,6 +14,7 @@ mod read;
 mod write;
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests;
 
 use std::io;
