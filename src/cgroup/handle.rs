@@ -294,8 +294,6 @@ mod tests {
         child.make_zombie().unwrap();
         std::fs::remove_dir(cgroup.path().join("a")).unwrap();
         cgroup.make("a");
-        let told = process.cgroup().unwrap().unwrap();
-        assert!(told.is_deleted());
         if process.cgroup_id().is_none() {
             eprintln!("skipped: the kernel gives no cgroup id of a process (6.13)");
             return;

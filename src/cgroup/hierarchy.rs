@@ -30,7 +30,6 @@ pub(crate) struct Hierarchy {
 #[derive(Debug)]
 struct Mounted {
     root: String,
-    read_only: bool,
     dir: Dir,
 }
 
@@ -56,7 +55,6 @@ impl Hierarchy {
             match open_visible(mount) {
                 Ok(dir) => usable.push(Mounted {
                     root: mount.root.clone(),
-                    read_only: mount.read_only,
                     dir,
                 }),
                 Err(error) => why_not = Some(error),
@@ -133,11 +131,6 @@ impl Hierarchy {
                 .and_then(|(root, mount)| find_namespace_root(&mount.dir, root.up))
                 .unwrap_or_default()
         })
-    }
-
-    /// Whether the mount that is used first can be written to.
-    pub(crate) fn is_writable(&self) -> bool {
-        self.mounts.first().is_some_and(|mount| !mount.read_only)
     }
 }
 

@@ -29,5 +29,6 @@ pub use handle::Cgroup;
 pub(crate) use hierarchy::Hierarchy;
 pub(crate) use manager_root::ManagerRoot;
 pub(crate) use proc_cgroup::{ProcCgroup, unit_path_of};
+pub(crate) use remove::remove_tree;
 pub(crate) use unit_path::UnitPath;
 pub use view::CgroupView;

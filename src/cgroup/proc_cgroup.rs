@@ -1,4 +1,4 @@
-//! `/proc/PID/cgroup`: in which cgroup of each hierarchy a process is. Pure.
+//! `/proc/PID/cgroup`: in which cgroup a process is. Pure.
 //!
 //! One line a hierarchy, `ID:CONTROLLERS:PATH`; the line `0::PATH` is cgroup2. The kernel escapes nothing in the path, and does not have to: no cgroup's name can
 //! hold a line feed. To the path of a cgroup that was removed it appends ` (deleted)`, and a living cgroup may be *named* so: only of a process that is
@@ -6,20 +6,10 @@
 
 const DELETED: &str = " (deleted)";
 
-/// In which cgroup of each hierarchy one process is, as the caller reads it (relative to the caller's cgroup namespace).
+/// In which cgroup one process is, as the caller reads it (relative to the caller's cgroup namespace).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ProcCgroup {
     unified: Option<String>,
-    deleted: bool,
-    legacy: Vec<Legacy>,
-}
-
-/// A cgroup in a version 1 hierarchy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Legacy {
-    /// `cpu,cpuacct`, `name=systemd`.
-    pub(crate) controllers: String,
-    pub(crate) path: String,
 }
 
 impl ProcCgroup {
@@ -44,13 +34,7 @@ impl ProcCgroup {
             }
             if id == "0" && controllers.is_empty() {
                 let stripped = path.strip_suffix(DELETED).filter(|_| ending);
-                all.deleted = stripped.is_some();
                 all.unified = Some(stripped.unwrap_or(path).to_owned());
-            } else {
-                all.legacy.push(Legacy {
-                    controllers: controllers.to_owned(),
-                    path: path.to_owned(),
-                });
             }
         }
         all
@@ -60,33 +44,11 @@ impl ProcCgroup {
     pub(crate) fn unified(&self) -> Option<&str> {
         self.unified.as_deref()
     }
-
-    /// Whether that cgroup has been removed: the process had ended inside it.
-    pub(crate) fn is_deleted(&self) -> bool {
-        self.deleted
-    }
-
-    /// The path in systemd's own version 1 hierarchy (hybrid and legacy systems).
-    pub(crate) fn systemd(&self) -> Option<&str> {
-        self.legacy
-            .iter()
-            .find(|line| line.controllers == "name=systemd")
-            .map(|line| line.path.as_str())
-    }
-
-    /// Every version 1 hierarchy, systemd's own among them.
-    pub(crate) fn legacy(&self) -> &[Legacy] {
-        &self.legacy
-    }
 }
 
-/// The innermost unit on a cgroup path, as its directory is named: `a.scope` of `/x.slice/a.scope/payload`. Slices do not count, as processes are never in one.
-pub(crate) fn unit_of(path: &str) -> Option<&str> {
-    let unit = unit_path_of(path)?;
-    unit.rsplit('/').next()
-}
-
-/// The path of that innermost unit: two paths with the same one are in the same unit, while equal names alone may belong to two managers.
+/// The path of the innermost unit on a cgroup path: `/x.slice/a.scope` of `/x.slice/a.scope/payload`. Slices do not count, as processes are never in one.
+///
+/// Two paths with the same one are in the same unit, while equal names alone may belong to two managers.
 pub(crate) fn unit_path_of(path: &str) -> Option<&str> {
     let mut rest = path.trim_end_matches('/');
     loop {
@@ -114,20 +76,15 @@ mod tests {
     const HYBRID: &str = "9:name=systemd:/user.slice/a.scope\n8:pids:/\n3:cpu,cpuacct:/x:y\n0::/user.slice/a.scope\n";
 
     #[test]
-    fn the_line_of_each_hierarchy_is_found() {
+    fn the_line_of_cgroup2_is_found_among_others() {
         let cgroup = ProcCgroup::parse(HYBRID, false);
         assert_eq!(cgroup.unified(), Some("/user.slice/a.scope"));
-        assert_eq!(cgroup.systemd(), Some("/user.slice/a.scope"));
-        assert_eq!(cgroup.legacy().len(), 3);
-        assert_eq!(cgroup.legacy()[2].path, "/x:y");
-        assert!(!cgroup.is_deleted());
     }
 
     #[test]
     fn a_system_without_cgroup2_has_no_unified_path() {
         let cgroup = ProcCgroup::parse("2:cpu:/\n1:name=systemd:/a.scope\n", false);
         assert_eq!(cgroup.unified(), None);
-        assert_eq!(cgroup.systemd(), Some("/a.scope"));
     }
 
     #[test]
@@ -135,15 +92,9 @@ mod tests {
         let text = "0::/a.scope (deleted)\n";
         assert!(ProcCgroup::may_be_deleted(text));
         let ending = ProcCgroup::parse(text, true);
-        assert_eq!(
-            (ending.unified(), ending.is_deleted()),
-            (Some("/a.scope"), true)
-        );
+        assert_eq!(ending.unified(), Some("/a.scope"));
         let alive = ProcCgroup::parse(text, false);
-        assert_eq!(
-            (alive.unified(), alive.is_deleted()),
-            (Some("/a.scope (deleted)"), false)
-        );
+        assert_eq!(alive.unified(), Some("/a.scope (deleted)"));
         assert!(!ProcCgroup::may_be_deleted(HYBRID));
     }
 
@@ -160,23 +111,22 @@ mod tests {
             ("", None),
             ("/user.slice", None),
             ("/.scope", None),
-            ("/system.slice/sshd.service", Some("sshd.service")),
-            ("/a.slice/b.scope/payload/x", Some("b.scope")),
+            (
+                "/system.slice/sshd.service",
+                Some("/system.slice/sshd.service"),
+            ),
+            ("/a.slice/b.scope/payload/x", Some("/a.slice/b.scope")),
             (
                 "/user.slice/user@0.service/app.slice/c.scope",
-                Some("c.scope"),
+                Some("/user.slice/user@0.service/app.slice/c.scope"),
             ),
-            ("/../cn.scope", Some("cn.scope")),
-            ("/init.scope/", Some("init.scope")),
+            ("/../cn.scope", Some("/../cn.scope")),
+            ("/init.scope/", Some("/init.scope")),
             ("/a.scope.d/x", None),
         ];
         for (path, expected) in cases {
-            assert_eq!(unit_of(path), expected, "{path}");
+            assert_eq!(unit_path_of(path), expected, "{path}");
         }
-        assert_eq!(
-            unit_path_of("/a.slice/b.scope/payload/x"),
-            Some("/a.slice/b.scope")
-        );
     }
 
     proptest! {
@@ -184,7 +134,7 @@ mod tests {
         fn any_text_is_parsed_without_a_panic(text in ".{0,200}", lines in "([0-9]?:?[a-z=,]?:?/?[.a-z]*( \\(deleted\\))?\n?){0,5}", ending: bool) {
             for text in [text, lines] {
                 let cgroup = ProcCgroup::parse(&text, ending);
-                let _ = cgroup.unified().map(unit_of);
+                let _ = cgroup.unified().map(unit_path_of);
             }
         }
     }

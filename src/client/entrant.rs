@@ -12,6 +12,13 @@ pub(super) struct Entrant {
     pub(super) from_id: Option<u64>,
 }
 
+impl Entrant {
+    /// It is where it was before the call, as far as the kernel can tell by number (6.13).
+    pub(super) fn is_in_old_cgroup(&self) -> bool {
+        self.from_id.is_some() && self.process.cgroup_id() == self.from_id
+    }
+}
+
 /// Checks that every process may be moved, and notes where it is.
 pub(super) fn admit(processes: Vec<Process>, allow_move: bool) -> Result<Vec<Entrant>> {
     if processes.is_empty() {

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use crate::Result;
 use crate::bus::{Bus, Endpoint, Event};
+use crate::cgroup::Hierarchy;
 use crate::job::{JobResult, JobTable, Replied, Ticket, WaiterId};
 
 use super::peer::Peer;
@@ -21,6 +22,7 @@ type Table = JobTable<oneshot::Sender<JobResult>>;
 pub(crate) struct Link {
     pub(crate) bus: Bus,
     shared: Arc<Shared>,
+    hierarchy: Option<Arc<Hierarchy>>,
     peer: OnceCell<Peer>,
 }
 
@@ -40,7 +42,12 @@ impl Shared {
 }
 
 impl Link {
-    pub(crate) async fn connect(endpoint: &Endpoint, deadline: Instant) -> Result<Self> {
+    /// `hierarchy`: the caller's own, if there is one.
+    pub(crate) async fn connect(
+        endpoint: &Endpoint,
+        hierarchy: Option<Arc<Hierarchy>>,
+        deadline: Instant,
+    ) -> Result<Self> {
         let bus = Bus::connect(endpoint, deadline).await?;
         let shared = Arc::new(Shared {
             jobs: Mutex::default(),
@@ -69,6 +76,7 @@ impl Link {
         Ok(Self {
             bus,
             shared,
+            hierarchy,
             peer: OnceCell::new(),
         })
     }
@@ -76,7 +84,7 @@ impl Link {
     /// Who answers on the other side; asked once.
     pub(crate) async fn peer(&self, deadline: Instant) -> Result<&Peer> {
         self.peer
-            .get_or_try_init(|| Peer::ask(&self.bus, deadline))
+            .get_or_try_init(|| Peer::ask(&self.bus, self.hierarchy.as_deref(), deadline))
             .await
     }
 

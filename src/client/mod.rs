@@ -92,9 +92,10 @@ impl Client {
             return Ok(Arc::clone(link));
         }
         *current = None;
+        let hierarchy = self.hierarchy().await.ok().cloned();
         let mut first_error = None;
         for endpoint in &self.endpoints {
-            match Link::connect(endpoint, deadline).await {
+            match Link::connect(endpoint, hierarchy.clone(), deadline).await {
                 Ok(link) => {
                     let link = Arc::new(link);
                     *current = Some(Arc::clone(&link));

@@ -3,7 +3,7 @@
 use tokio::time::Instant;
 
 use crate::bus::Bus;
-use crate::cgroup::{ManagerRoot, ProcCgroup};
+use crate::cgroup::{Hierarchy, ManagerRoot, ProcCgroup};
 use crate::{Error, ErrorKind, Result};
 
 /// The manager behind a connection.
@@ -29,7 +29,11 @@ impl Peer {
         }
     }
 
-    pub(crate) async fn ask(bus: &Bus, deadline: Instant) -> Result<Self> {
+    pub(crate) async fn ask(
+        bus: &Bus,
+        hierarchy: Option<&Hierarchy>,
+        deadline: Instant,
+    ) -> Result<Self> {
         let manager = bus.manager();
         let (pid, control_group, version) = tokio::try_join!(
             bus.manager_pid(deadline),
@@ -39,7 +43,8 @@ impl Peer {
         let root = pid
             .and_then(|pid| std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok())
             .and_then(|text| ProcCgroup::parse(&text, false).unified().map(str::to_owned))
-            .and_then(|path| ManagerRoot::new(&path, &control_group).ok());
+            .and_then(|path| ManagerRoot::new(&path, &control_group).ok())
+            .map(|root| root.with_ancestors(hierarchy.map_or(&[], Hierarchy::ancestors)));
         Ok(Self {
             pid,
             root,

@@ -6,17 +6,13 @@
 use crate::process::State;
 
 /// What was seen of one process after the job.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) state: State,
-    /// Whether its `/proc/PID/cgroup` names the unit's cgroup or one below it; `None` if it could not be read any more.
-    pub(crate) path_inside: Option<bool>,
-    /// The number of the cgroup that it is in, or was in when it ended (kernel 6.13, 6.15 for one that was waited for).
-    pub(crate) cgroup_id: Option<u64>,
-    /// The number of the cgroup that it was in before the call.
-    pub(crate) old_cgroup_id: Option<u64>,
-    /// The number of the unit's cgroup, if that was found.
-    pub(crate) unit_cgroup_id: Option<u64>,
+    /// Whether it is, or was when it ended, in the unit's cgroup or below; `None` if the kernel can no longer tell.
+    pub(crate) inside: Option<bool>,
+    /// It is, or was when it ended, in the cgroup that it was in before the call.
+    pub(crate) in_old_cgroup: bool,
 }
 
 /// Where a process is.
@@ -35,32 +31,14 @@ pub(crate) enum Place {
 }
 
 impl Seen {
-    pub(crate) fn place(&self) -> Place {
-        match self.state {
-            State::Alive => match self.path_inside {
-                Some(true) => Place::Inside,
-                Some(false) => Place::Outside,
-                None => Place::Unknown,
-            },
-            State::Zombie | State::Gone => self.place_of_ended(),
-        }
-    }
-
-    fn place_of_ended(&self) -> Place {
-        match self.path_inside {
-            Some(true) => return Place::EndedInside,
-            Some(false) => return Place::NeverInside,
-            None => {}
-        }
-        let Some(id) = self.cgroup_id else {
-            return Place::Unknown;
-        };
-        if self.unit_cgroup_id == Some(id) {
-            Place::EndedInside
-        } else if self.old_cgroup_id == Some(id) {
-            Place::NeverInside
-        } else {
-            Place::Unknown
+    pub(crate) fn place(self) -> Place {
+        match (self.state, self.inside) {
+            (State::Alive, Some(true)) => Place::Inside,
+            (State::Alive, Some(false)) => Place::Outside,
+            (State::Zombie | State::Gone, Some(true)) => Place::EndedInside,
+            (State::Zombie | State::Gone, Some(false)) => Place::NeverInside,
+            (State::Zombie | State::Gone, None) if self.in_old_cgroup => Place::NeverInside,
+            (_, None) => Place::Unknown,
         }
     }
 }
@@ -71,28 +49,24 @@ mod tests {
 
     #[test]
     fn every_combination_has_its_place() {
-        let (unit, old) = (Some(7), Some(3));
-        let inside = Some(true);
-        let elsewhere = Some(false);
-        for (state, path_inside, cgroup_id, place) in [
-            (State::Alive, inside, Some(7), Place::Inside),
-            (State::Alive, inside, None, Place::Inside),
-            (State::Alive, elsewhere, Some(3), Place::Outside),
-            (State::Alive, None, None, Place::Unknown),
-            (State::Zombie, inside, Some(7), Place::EndedInside),
-            (State::Zombie, elsewhere, Some(3), Place::NeverInside),
-            (State::Zombie, None, Some(7), Place::EndedInside),
-            (State::Gone, None, Some(7), Place::EndedInside),
-            (State::Gone, None, Some(3), Place::NeverInside),
-            (State::Gone, None, Some(9), Place::Unknown),
-            (State::Gone, None, None, Place::Unknown),
+        for (state, inside, in_old_cgroup, place) in [
+            (State::Alive, Some(true), false, Place::Inside),
+            // Attached to the unit that it was in.
+            (State::Alive, Some(true), true, Place::Inside),
+            (State::Alive, Some(false), true, Place::Outside),
+            (State::Alive, Some(false), false, Place::Outside),
+            (State::Alive, None, false, Place::Unknown),
+            (State::Zombie, Some(true), false, Place::EndedInside),
+            (State::Zombie, Some(false), true, Place::NeverInside),
+            (State::Zombie, Some(false), false, Place::NeverInside),
+            (State::Gone, Some(true), false, Place::EndedInside),
+            (State::Gone, None, true, Place::NeverInside),
+            (State::Gone, None, false, Place::Unknown),
         ] {
             let seen = Seen {
                 state,
-                path_inside,
-                cgroup_id,
-                old_cgroup_id: old,
-                unit_cgroup_id: unit,
+                inside,
+                in_old_cgroup,
             };
             assert_eq!(seen.place(), place, "{seen:?}");
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::cgroup::Cgroup;
+use crate::cgroup::{Cgroup, remove_tree};
 use crate::job::JobResult;
 use crate::spec::{Nonce, Stop};
 use crate::unit::{ScopeName, UnitName};
@@ -83,7 +83,7 @@ impl Client {
             self.reset_failed(unit.as_str(), cleaning).await?;
         }
         match cgroup {
-            Some(cgroup) => removed(cgroup).await,
+            Some(cgroup) => self.removed(cgroup).await,
             None => Ok(()),
         }
     }
@@ -253,23 +253,21 @@ impl Client {
             ),
         ))
     }
-}
 
-/// systemd removes the directory when the unit's last process is gone.
-async fn removed(cgroup: &Cgroup) -> Result<()> {
-    let deadline = deadline_after(MARGIN);
-    let mut pause = Pause::short();
-    while cgroup.exists() {
-        if Instant::now() >= deadline {
-            return Err(Error::new(
-                ErrorKind::Timeout,
-                format!(
-                    "the unit was stopped, but {} is still there after {MARGIN:?}: a process in it may hang in the kernel",
-                    cgroup.path().display()
-                ),
-            ));
+    /// systemd removes the directory when the unit's last process is gone. What it leaves (subgroups, on some versions) is removed here.
+    async fn removed(&self, cgroup: &Cgroup) -> Result<()> {
+        let deadline = deadline_after(MARGIN);
+        let mut pause = Pause::short();
+        while cgroup.exists() {
+            if Instant::now() >= deadline {
+                let (parent, name) = cgroup
+                    .proc_path()
+                    .rsplit_once('/')
+                    .unwrap_or(("", cgroup.proc_path()));
+                return remove_tree(&self.hierarchy().await?.open(parent)?, name);
+            }
+            pause.wait(deadline).await;
         }
-        pause.wait(deadline).await;
+        Ok(())
     }
-    Ok(())
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::cgroup::{Cgroup, UnitPath};
+use crate::cgroup::{Cgroup, ProcCgroup, UnitPath};
 use crate::process::{Process, State};
 use crate::spec::Descendants;
 use crate::{Error, ErrorKind, Result};
@@ -77,7 +77,7 @@ impl Start {
             }
         }
         if let Some(cgroup) = &unit.cgroup {
-            self.descendants(cgroup, &unit.path).await?;
+            self.descendants(cgroup).await?;
         }
         Ok(Verified {
             cgroup: unit.cgroup,
@@ -88,26 +88,11 @@ impl Start {
     /// Where one process is; one that is still outside is written into the unit's cgroup.
     async fn place(&self, at: usize, unit: &mut Unit<'_>) -> Result<Place> {
         let entrant = &self.entrants[at];
-        let mut writes = 0;
-        loop {
-            let (seen, root) = look(entrant, unit)?;
-            if unit.cgroup.is_none()
-                && let Some(root) = root
-            {
-                unit.cgroup = self.open(&root).await?;
-                if unit.cgroup.is_none() && seen.state == State::Alive {
-                    // Inside a cgroup that is gone: it has just ended or was moved on. Look again.
-                    writes += 1;
-                    if writes <= WRITES {
-                        continue;
-                    }
-                }
-            }
-            let place = seen.place();
-            if place != Place::Outside || writes == WRITES {
+        for _ in 0..WRITES {
+            let place = self.look(entrant, unit).await?.place();
+            if place != Place::Outside {
                 return Ok(place);
             }
-            writes += 1;
             let Some(cgroup) = self.unit_cgroup(unit).await? else {
                 return Ok(place);
             };
@@ -121,6 +106,37 @@ impl Start {
                 Err(error) => return Err(error),
             }
         }
+        Ok(self.look(entrant, unit).await?.place())
+    }
+
+    /// Reads what the kernel says of one process, and opens the unit's cgroup when a process is first seen there.
+    async fn look(&self, entrant: &Entrant, unit: &mut Unit<'_>) -> Result<Seen> {
+        let process = &entrant.process;
+        if unit.cgroup.is_none() {
+            // Where it is comes first: a process that ends in between is then judged by where it was while it ran.
+            let now = process.cgroup()?;
+            let path = now.as_ref().and_then(ProcCgroup::unified);
+            let root = path.and_then(|path| unit.path.root_of(path));
+            if let Some(root) = root {
+                unit.cgroup = self.open(root).await?;
+            }
+            if unit.cgroup.is_none() {
+                return Ok(Seen {
+                    state: process.state(),
+                    inside: path.map(|_| root.is_some()),
+                    in_old_cgroup: entrant.is_in_old_cgroup(),
+                });
+            }
+        }
+        let inside = match &unit.cgroup {
+            Some(cgroup) => cgroup.contains(process)?,
+            None => None,
+        };
+        Ok(Seen {
+            state: process.state(),
+            inside,
+            in_old_cgroup: entrant.is_in_old_cgroup(),
+        })
     }
 
     /// The unit's cgroup, through systemd's own word where no process is inside yet.
@@ -165,12 +181,12 @@ impl Start {
     }
 
     /// Children that were forked before their parent was inside.
-    async fn descendants(&self, cgroup: &Cgroup, unit: &UnitPath<'_>) -> Result<()> {
+    async fn descendants(&self, cgroup: &Cgroup) -> Result<()> {
         if self.plan.descendants == Descendants::Leave {
             return Ok(());
         }
         for _ in 0..DESCENDANT_ROUNDS {
-            let outside = outside(&self.entrants, unit)?;
+            let outside = outside(&self.entrants, cgroup)?;
             if outside.is_empty() {
                 return Ok(());
             }
@@ -185,7 +201,7 @@ impl Start {
                 }
             }
         }
-        let outside = outside(&self.entrants, unit)?;
+        let outside = outside(&self.entrants, cgroup)?;
         if outside.is_empty() {
             return Ok(());
         }
@@ -199,34 +215,12 @@ struct Unit<'a> {
     cgroup: Option<Cgroup>,
 }
 
-/// Reads what the kernel says of one process; also the path of the unit's own cgroup, if the process is or was in it.
-fn look(entrant: &Entrant, unit: &Unit<'_>) -> Result<(Seen, Option<String>)> {
-    // The path first: a process that ends in between is then judged by where it was while it ran.
-    let cgroup = entrant.process.cgroup()?;
-    let state = entrant.process.state();
-    let path = cgroup.as_ref().and_then(|cgroup| cgroup.unified());
-    let root = path.and_then(|path| unit.path.root_of(path));
-    let seen = Seen {
-        state,
-        path_inside: path.map(|_| root.is_some()),
-        cgroup_id: entrant.process.cgroup_id(),
-        old_cgroup_id: entrant.from_id,
-        unit_cgroup_id: unit.cgroup.as_ref().map(Cgroup::id),
-    };
-    Ok((seen, root.map(str::to_owned)))
-}
-
 /// The descendants of the processes that run outside the unit.
-fn outside(entrants: &[Entrant], unit: &UnitPath<'_>) -> Result<Vec<Process>> {
+fn outside(entrants: &[Entrant], unit: &Cgroup) -> Result<Vec<Process>> {
     let mut outside = Vec::new();
     for entrant in entrants {
         for process in entrant.process.descendants()? {
-            let elsewhere = process.cgroup()?.is_some_and(|cgroup| {
-                cgroup
-                    .unified()
-                    .is_some_and(|path| unit.root_of(path).is_none())
-            });
-            if elsewhere && process.state() == State::Alive {
+            if unit.contains(&process)? == Some(false) && process.state() == State::Alive {
                 outside.push(process);
             }
         }
