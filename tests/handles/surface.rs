@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::mentions::{Targets, find};
 use super::text::Names;
 
-/// The formats that this walk was tried on: those of Rust 1.89 up to the nightly 1.97.
-const KNOWN_FORMATS: std::ops::RangeInclusive<u64> = 45..=57;
+/// The formats that this walk was tried on: those of Rust 1.89 (53), 1.95 and the nightly 1.97 (57).
+const KNOWN_FORMATS: std::ops::RangeInclusive<u64> = 53..=57;
 
 /// What was seen.
 #[derive(Debug, Default)]
