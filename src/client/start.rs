@@ -110,6 +110,13 @@ impl Drop for StartHandle {
     }
 }
 
+/// Whether it is known that systemd took the call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Queued {
+    Yes,
+    Unknown,
+}
+
 /// A start under way.
 pub(super) struct Start {
     pub(super) client: Arc<Client>,
@@ -228,13 +235,13 @@ impl Start {
                         .await
                     {
                         Ok(state) => state,
-                        Err(_) => return self.settle(error).await,
+                        Err(_) => return self.settle(error, Queued::Unknown).await,
                     };
                     if state.is_ours(self.plan.nonce) {
                         return self.poll_job_ends().await;
                     }
                     if lost_replies >= LOST_REPLIES || Instant::now() >= self.deadline {
-                        return self.settle(error).await;
+                        return self.settle(error, Queued::Unknown).await;
                     }
                 }
                 _ => return Err(error),
@@ -321,7 +328,7 @@ impl Start {
                 if let Some(problem) = problem {
                     error = error.with_source(problem);
                 }
-                self.settle(error).await
+                self.settle(error, Queued::Yes).await
             }
         }
     }
@@ -340,12 +347,17 @@ impl Start {
     }
 
     /// The start went wrong in a way that leaves open what systemd did: asks, and ends what is still under way. `Ok`: it is there after all.
-    async fn settle(&mut self, error: Error) -> Result<()> {
+    async fn settle(&mut self, error: Error, queued: Queued) -> Result<()> {
         let unit = self.plan.unit.as_str();
         let grace = deadline_after(GRACE);
         let Ok(mut state) = self.client.unit_state(unit, grace).await else {
             return Err(error);
         };
+        if queued == Queued::Yes && !state.is_loaded() && entrant::all_ended(&self.entrants) {
+            // The unit has come and gone. Whether the processes ran inside is the kernel's to say.
+            self.deadline = self.deadline.max(grace);
+            return Ok(());
+        }
         if !state.is_ours(self.plan.nonce) {
             return Err(error);
         }
