@@ -14,7 +14,12 @@ async fn assert_undone(lab: &Lab, sleeper: &mut Sleeper) {
     lab.fake.until(|table| table.units.is_empty()).await;
     assert!(sleeper.is_running());
     assert_eq!(sleeper.cgroup(), lab.fake.cgroup().proc_path("old"));
-    assert!(lab.fake.calls("StopUnit").iter().all(|stop| !stop.populated));
+    assert!(
+        lab.fake
+            .calls("StopUnit")
+            .iter()
+            .all(|stop| !stop.populated)
+    );
     lab.idle().await;
 }
 
@@ -99,7 +104,9 @@ fn a_start_dropped_in_the_queue_leaves_no_trace() {
         scope(busy).await;
         lab.idle().await;
         // The end of a start that was sent may still have been under way.
-        lab.fake.until(|table| !table.units.contains_key(NAME)).await;
+        lab.fake
+            .until(|table| !table.units.contains_key(NAME))
+            .await;
         assert!(sleeper.is_running());
         assert_eq!(sleeper.cgroup(), lab.fake.cgroup().proc_path("old"));
     });

@@ -12,7 +12,10 @@ fn a_connection_that_ended_before_the_call_is_made_again() {
         let sleeper = Sleeper::new();
         lab.fake.hang_up().await;
         scope(lab.start(patient("before.scope"), [sleeper.process()])).await;
-        assert_eq!(sleeper.cgroup(), lab.fake.cgroup().proc_path("before.scope"));
+        assert_eq!(
+            sleeper.cgroup(),
+            lab.fake.cgroup().proc_path("before.scope")
+        );
         lab.assert_idle().await;
     });
 }
@@ -73,7 +76,10 @@ fn a_connection_that_ends_between_reply_and_signal_leads_to_questions_on_the_nex
         job.run();
         job.vanish();
         scope(start).await;
-        assert_eq!(sleeper.cgroup(), lab.fake.cgroup().proc_path("replied.scope"));
+        assert_eq!(
+            sleeper.cgroup(),
+            lab.fake.cgroup().proc_path("replied.scope")
+        );
         lab.assert_idle().await;
     });
 }
@@ -163,7 +169,10 @@ fn a_manager_that_ended_for_good_ends_the_start_and_harms_nobody() {
         let old = lab.fake.cgroup().make("old");
         let mut sleeper = Sleeper::inside(&old);
         let mut starts = lab.fake.hold("StartTransientUnit");
-        let start = lab.start(patient("gone.scope").start_timeout(MINUTE), [sleeper.process()]);
+        let start = lab.start(
+            patient("gone.scope").start_timeout(MINUTE),
+            [sleeper.process()],
+        );
         let call = starts.next().await;
         let job = call.take();
         call.reply_job(&job).await;
@@ -184,7 +193,10 @@ fn a_manager_that_ended_before_the_call_is_an_error_that_says_so() {
         let lab = Lab::new().await;
         let mut sleeper = Sleeper::new();
         lab.fake.end().await;
-        let start = lab.start(patient("gone.scope").start_timeout(MINUTE), [sleeper.process()]);
+        let start = lab.start(
+            patient("gone.scope").start_timeout(MINUTE),
+            [sleeper.process()],
+        );
         let error = error(start).await;
         assert_eq!(error.kind(), ErrorKind::NoManager, "{error}");
         assert!(sleeper.is_running());

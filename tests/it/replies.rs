@@ -66,9 +66,13 @@ fn no_reply_to_a_call_that_was_taken_is_a_success() {
         let job = call.take();
         job.run();
         job.vanish();
-        call.refuse(NO_REPLY, "Message recipient disconnected.").await;
+        call.refuse(NO_REPLY, "Message recipient disconnected.")
+            .await;
         scope(start).await;
-        assert_eq!(sleeper.cgroup(), lab.fake.cgroup().proc_path("reexec.scope"));
+        assert_eq!(
+            sleeper.cgroup(),
+            lab.fake.cgroup().proc_path("reexec.scope")
+        );
         lab.assert_idle().await;
     });
 }
@@ -81,7 +85,8 @@ fn no_reply_to_a_call_that_was_not_taken_leads_to_another_one() {
         let mut starts = lab.fake.hold("StartTransientUnit");
         let start = lab.start(patient("reexec.scope"), [sleeper.process()]);
         let call = starts.next().await;
-        call.refuse(NO_REPLY, "Message recipient disconnected.").await;
+        call.refuse(NO_REPLY, "Message recipient disconnected.")
+            .await;
         starts.next().await.answer().await;
         scope(start).await;
         lab.assert_idle().await;

@@ -35,7 +35,10 @@ fn a_signal_before_the_reply_ends_the_start() {
         job.end("done").await;
         call.reply_job(&job).await;
         scope(start).await;
-        assert_eq!(sleeper.cgroup(), lab.fake.cgroup().proc_path("before.scope"));
+        assert_eq!(
+            sleeper.cgroup(),
+            lab.fake.cgroup().proc_path("before.scope")
+        );
         lab.assert_idle().await;
     });
 }

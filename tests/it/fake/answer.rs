@@ -108,7 +108,11 @@ impl Call {
         job.end("canceled").await;
         // What has not become active is forgotten.
         self.shared.with(|table| {
-            if table.units.get(&job.unit).is_some_and(|u| u.active == "inactive") {
+            if table
+                .units
+                .get(&job.unit)
+                .is_some_and(|u| u.active == "inactive")
+            {
                 table.forget(&job.unit);
             }
         });
@@ -177,7 +181,11 @@ fn row(table: &Table, name: String) -> Row {
     let no_job = OwnedObjectPath::from(ObjectPath::try_from("/").unwrap());
     let absent = Unit::default();
     let unit = table.units.get(&name);
-    let load = if unit.is_some() { "loaded" } else { "not-found" };
+    let load = if unit.is_some() {
+        "loaded"
+    } else {
+        "not-found"
+    };
     let unit = unit.unwrap_or(&absent);
     (
         name,

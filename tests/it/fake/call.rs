@@ -112,7 +112,8 @@ impl Call {
     /// An error reply.
     pub(crate) async fn refuse(self, name: &str, text: &str) {
         if self.member == "StartTransientUnit" {
-            self.shared.with(|table| table.in_flight = table.in_flight.saturating_sub(1));
+            self.shared
+                .with(|table| table.in_flight = table.in_flight.saturating_sub(1));
         }
         let _ = self
             .connection

@@ -100,7 +100,10 @@ impl Fake {
     pub(crate) fn calls(&self, member: &str) -> Vec<Seen> {
         let table = self.shared.lock();
         let calls = table.calls.iter();
-        calls.filter(|call| call.member == member).cloned().collect()
+        calls
+            .filter(|call| call.member == member)
+            .cloned()
+            .collect()
     }
 
     /// How a unit of this name is, if it is loaded.

@@ -85,7 +85,10 @@ impl Fake {
 
     /// Takes systemd's name, on a new connection.
     pub(crate) async fn join_bus(&self) {
-        let connection = Builder::address(self.address.as_str()).build().await.unwrap();
+        let connection = Builder::address(self.address.as_str())
+            .build()
+            .await
+            .unwrap();
         self.shared.serve(connection.clone());
         connection.request_name(SYSTEMD).await.unwrap();
     }
@@ -114,7 +117,12 @@ impl Shared {
                     continue;
                 };
                 call.record();
-                let holder = shared.holds.lock().unwrap().get(call.member.as_str()).cloned();
+                let holder = shared
+                    .holds
+                    .lock()
+                    .unwrap()
+                    .get(call.member.as_str())
+                    .cloned();
                 match holder {
                     // Nobody takes it any more: it is lost.
                     Some(holder) => drop(holder.send(call)),

@@ -116,7 +116,10 @@ impl Table {
     }
 
     pub(crate) fn set(&mut self, name: &str, active: &'static str, sub: &'static str) {
-        self.units.get_mut(name).expect("it is loaded").set(active, sub);
+        self.units
+            .get_mut(name)
+            .expect("it is loaded")
+            .set(active, sub);
     }
 
     /// systemd notices when the last process of a scope has ended; the fake does when it is asked. `asked`: for the unit's state.
