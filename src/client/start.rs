@@ -28,6 +28,8 @@ use super::{Client, deadline_after};
 
 /// What is still done after the deadline, to leave nothing behind: asking, cancelling, moving back, stopping.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
+/// How long nobody may own systemd's name on the bus before that counts as an answer. A manager that executes itself again is back after about 0.1 s.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// How often one start sends its call: the first time, and after lost replies, resets and freed names.
 const LOST_REPLIES: u32 = 3;
 
@@ -200,6 +202,7 @@ impl Start {
     async fn bring_up(&mut self) -> Result<()> {
         let mut lost_replies = 0;
         let mut existed = 0;
+        let mut absences = 0;
         loop {
             entrant::all_alive(&self.entrants).map_err(|e| e.at(Phase::Validate))?;
             let begun = Instant::now();
@@ -242,6 +245,17 @@ impl Start {
                     }
                     if lost_replies >= LOST_REPLIES || Instant::now() >= self.deadline {
                         return self.settle(error, Queued::Unknown).await;
+                    }
+                }
+                // Nobody has systemd's name: it is not there, or executes itself again right now. The call was not taken.
+                ErrorKind::NoManager => {
+                    self.sent = lost_replies > 0;
+                    let patient_until = deadline_after(PATIENCE).min(self.deadline);
+                    let unit = self.plan.unit.as_str();
+                    let is_back = self.client.unit_state(unit, patient_until).await.is_ok();
+                    absences += 1;
+                    if !is_back || absences >= LOST_REPLIES {
+                        return Err(error);
                     }
                 }
                 _ => return Err(error),

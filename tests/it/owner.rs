@@ -205,6 +205,28 @@ fn a_stop_outlasts_a_new_owner() {
 }
 
 #[test]
+fn a_start_outlasts_the_moment_in_which_nobody_owns_the_name() {
+    check(async {
+        let bus = Bus::start("moment");
+        let lab = bus.lab().await;
+        let sleeper = Sleeper::new();
+        lab.fake.leave_bus().await;
+        let start = lab.start(patient("moment.scope"), [sleeper.process()]);
+        while lab.manager.load().await.starts_in_flight == 0 {
+            tokio::task::yield_now().await;
+        }
+        // The name is asked for on a new connection, which takes several answers of the bus; the call needs one.
+        lab.fake.join_bus().await;
+        scope(start).await;
+        assert_eq!(
+            sleeper.cgroup(),
+            lab.fake.cgroup().proc_path("moment.scope")
+        );
+        lab.assert_idle().await;
+    });
+}
+
+#[test]
 fn a_bus_without_a_systemd_on_it_is_no_manager() {
     check(async {
         let bus = Bus::start("none");
