@@ -71,6 +71,12 @@ pub(super) fn all_alive(entrants: &[Entrant]) -> Result<()> {
     Ok(())
 }
 
+pub(super) fn all_ended(entrants: &[Entrant]) -> bool {
+    entrants
+        .iter()
+        .all(|entrant| entrant.process.state() != State::Alive)
+}
+
 fn ended(process: &Process) -> Error {
     Error::new(
         ErrorKind::ProcessGone,

@@ -75,15 +75,6 @@ impl Start {
             if !state.is_loaded() {
                 return Ok(Next::Retry);
             }
-            if state.is_failed() {
-                self.client.reset_failed(unit, self.deadline).await?;
-            } else if self.is_running(&state).await? {
-                return Err(self.exists(
-                    error,
-                    &state,
-                    "it has processes, so it will not go away by itself",
-                ));
-            }
             if Instant::now() >= self.deadline {
                 return Err(Error::new(
                     ErrorKind::Timeout,
@@ -94,8 +85,22 @@ impl Start {
                 )
                 .at(Phase::Call));
             }
+            if state.is_failed() {
+                self.client.reset_failed(unit, self.deadline).await?;
+            } else if self.is_running(&state).await? {
+                return Err(self.exists(
+                    error,
+                    &state,
+                    "it has processes, so it will not go away by itself",
+                ));
+            }
             pause.wait(self.deadline).await;
-            state = self.client.unit_state(unit, self.deadline).await?;
+            state = match self.client.unit_state(unit, self.deadline).await {
+                Ok(state) => state,
+                // Time ran out over the question: what was seen last is what is told.
+                Err(_) if Instant::now() >= self.deadline => continue,
+                Err(error) => return Err(error),
+            };
             if state.is_ours(self.plan.nonce) {
                 return Ok(Next::Ours);
             }
@@ -139,7 +144,11 @@ impl Start {
         let mut pause = Pause::short();
         while state.job.is_some() && Instant::now() < self.deadline {
             pause.wait(self.deadline).await;
-            state = self.client.unit_state(&unit, self.deadline).await?;
+            state = match self.client.unit_state(&unit, self.deadline).await {
+                Ok(state) => state,
+                Err(_) if Instant::now() >= self.deadline => break,
+                Err(error) => return Err(error),
+            };
         }
         if !state.is_loaded() {
             return Ok(Next::Retry);

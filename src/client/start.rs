@@ -28,6 +28,8 @@ use super::{Client, deadline_after};
 
 /// What is still done after the deadline, to leave nothing behind: asking, cancelling, moving back, stopping.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
+/// How long nobody may own systemd's name on the bus before that counts as an answer. A manager that executes itself again is back after about 0.1 s.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// How often one start sends its call: the first time, and after lost replies, resets and freed names.
 const LOST_REPLIES: u32 = 3;
 
@@ -108,6 +110,13 @@ impl Drop for StartHandle {
             runtime.spawn(async move { unwanted.undo().await });
         }
     }
+}
+
+/// Whether it is known that systemd took the call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Queued {
+    Yes,
+    Unknown,
 }
 
 /// A start under way.
@@ -193,6 +202,7 @@ impl Start {
     async fn bring_up(&mut self) -> Result<()> {
         let mut lost_replies = 0;
         let mut existed = 0;
+        let mut absences = 0;
         loop {
             entrant::all_alive(&self.entrants).map_err(|e| e.at(Phase::Validate))?;
             let begun = Instant::now();
@@ -228,13 +238,24 @@ impl Start {
                         .await
                     {
                         Ok(state) => state,
-                        Err(_) => return self.settle(error).await,
+                        Err(_) => return self.settle(error, Queued::Unknown).await,
                     };
                     if state.is_ours(self.plan.nonce) {
                         return self.poll_job_ends().await;
                     }
                     if lost_replies >= LOST_REPLIES || Instant::now() >= self.deadline {
-                        return self.settle(error).await;
+                        return self.settle(error, Queued::Unknown).await;
+                    }
+                }
+                // Nobody has systemd's name: it is not there, or executes itself again right now. The call was not taken.
+                ErrorKind::NoManager => {
+                    self.sent = lost_replies > 0;
+                    let patient_until = deadline_after(PATIENCE).min(self.deadline);
+                    let unit = self.plan.unit.as_str();
+                    let is_back = self.client.unit_state(unit, patient_until).await.is_ok();
+                    absences += 1;
+                    if !is_back || absences >= LOST_REPLIES {
+                        return Err(error);
                     }
                 }
                 _ => return Err(error),
@@ -321,7 +342,7 @@ impl Start {
                 if let Some(problem) = problem {
                     error = error.with_source(problem);
                 }
-                self.settle(error).await
+                self.settle(error, Queued::Yes).await
             }
         }
     }
@@ -340,12 +361,17 @@ impl Start {
     }
 
     /// The start went wrong in a way that leaves open what systemd did: asks, and ends what is still under way. `Ok`: it is there after all.
-    async fn settle(&mut self, error: Error) -> Result<()> {
+    async fn settle(&mut self, error: Error, queued: Queued) -> Result<()> {
         let unit = self.plan.unit.as_str();
         let grace = deadline_after(GRACE);
         let Ok(mut state) = self.client.unit_state(unit, grace).await else {
             return Err(error);
         };
+        if queued == Queued::Yes && !state.is_loaded() && entrant::all_ended(&self.entrants) {
+            // The unit has come and gone. Whether the processes ran inside is the kernel's to say.
+            self.deadline = self.deadline.max(grace);
+            return Ok(());
+        }
         if !state.is_ours(self.plan.nonce) {
             return Err(error);
         }

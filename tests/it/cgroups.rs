@@ -136,6 +136,15 @@ impl Sleeper {
         self.0.try_wait().unwrap().is_none()
     }
 
+    /// Kills it and leaves it a zombie.
+    pub(crate) fn kill_only(&mut self) {
+        use nix::sys::signal::{Signal, kill};
+        use nix::sys::wait::{Id, WaitPidFlag, waitid};
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(self.pid()).unwrap());
+        kill(pid, Signal::SIGKILL).unwrap();
+        waitid(Id::Pid(pid), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT).unwrap();
+    }
+
     /// Kills and reaps it.
     pub(crate) fn end(&mut self) {
         let _ = self.0.kill();

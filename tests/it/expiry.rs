@@ -1,6 +1,6 @@
 //! Starts whose time is up.
 
-use scopectl::{ErrorKind, Phase};
+use scopectl::{ErrorKind, Phase, ScopeSpec};
 
 use crate::cgroups::Sleeper;
 use crate::lab::{Lab, check, check_fast, error, hasty, scope};
@@ -57,7 +57,8 @@ fn a_job_that_cannot_be_cancelled_gives_way_to_a_stop() {
         let mut sleeper = Sleeper::new();
         let mut starts = lab.fake.hold("StartTransientUnit");
         let mut cancels = lab.fake.hold("CancelJob");
-        let start = lab.start(hasty("stuck.scope"), [sleeper.process()]);
+        let spec = ScopeSpec::new("stuck.scope");
+        let start = lab.start(spec, [sleeper.process()]);
         let call = starts.next().await;
         let job = call.take();
         call.reply_job(&job).await;
