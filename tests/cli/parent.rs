@@ -285,10 +285,13 @@ fn ctrl_c_reaches_the_command_once() {
         script,
     ]);
     terminal.wait_for("ready");
+    let parent = Pid::from_raw(i32::try_from(terminal.child.id()).unwrap());
+    // Stopped, the parent cannot act before the command has: two interrupts at once would look like one.
+    kill(parent, Signal::SIGSTOP).unwrap();
     terminal.type_in(b"\x03");
     terminal.wait_for("one-int");
+    kill(parent, Signal::SIGCONT).unwrap();
     // Lower numbers are taken first: by the time that this one is forwarded, an interrupt would have been.
-    let parent = Pid::from_raw(i32::try_from(terminal.child.id()).unwrap());
     kill(parent, Signal::SIGUSR1).unwrap();
     terminal.wait_for("done");
     assert_eq!(
