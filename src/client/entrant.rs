@@ -4,6 +4,8 @@ use crate::cgroup::{ProcCgroup, unit_path_of};
 use crate::process::{Process, State, own_cgroup};
 use crate::{Error, ErrorKind, Result};
 
+use super::place::Seen;
+
 /// A process on its way into a unit.
 pub(super) struct Entrant {
     pub(super) process: Process,
@@ -13,9 +15,16 @@ pub(super) struct Entrant {
 }
 
 impl Entrant {
-    /// It is where it was before the call, as far as the kernel can tell by number (6.13).
-    pub(super) fn is_in_old_cgroup(&self) -> bool {
-        self.from_id.is_some() && self.process.cgroup_id() == self.from_id
+    /// What there is to see of it now, besides what its path told.
+    pub(super) fn seen(&self, inside: Option<bool>) -> Seen {
+        Seen {
+            state: self.process.state(),
+            inside,
+            // By number, which the kernel (6.15) keeps of a process that has been waited for.
+            in_old_cgroup: inside.is_none()
+                && self.from_id.is_some()
+                && self.process.cgroup_id() == self.from_id,
+        }
     }
 }
 
@@ -27,8 +36,6 @@ pub(super) fn admit(processes: Vec<Process>, allow_move: bool) -> Result<Vec<Ent
             "no process was given; systemd cannot make a scope without one",
         ));
     }
-    let own = own_cgroup()?;
-    let own_unit = own.unified().and_then(unit_path_of);
     let mut entrants: Vec<Entrant> = Vec::with_capacity(processes.len());
     for process in processes {
         if entrants.iter().any(|e| e.process.pid() == process.pid()) {
@@ -39,7 +46,7 @@ pub(super) fn admit(processes: Vec<Process>, allow_move: bool) -> Result<Vec<Ent
         };
         if let Some(unit) = from.unified().and_then(unit_path_of)
             && !allow_move
-            && Some(unit) != own_unit
+            && own_cgroup()?.unified().and_then(unit_path_of) != Some(unit)
             && !process.is_descendant_of_caller()?
         {
             return Err(Error::new(
@@ -57,7 +64,6 @@ pub(super) fn admit(processes: Vec<Process>, allow_move: bool) -> Result<Vec<Ent
             from_id,
         });
     }
-    all_alive(&entrants)?;
     Ok(entrants)
 }
 

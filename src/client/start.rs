@@ -275,7 +275,9 @@ impl Start {
                 &pidfds,
                 deadline,
             );
-            match link.queue_job(call).await {
+            // Who the manager is will be wanted right after; on a new connection the questions travel with the call.
+            let (queued, _) = tokio::join!(link.queue_job(call), link.peer(deadline));
+            match queued {
                 Err(error) if error.kind() == ErrorKind::UnknownProperty => {
                     tracing::debug!(%error, "PIDFDs refused, sending PIDs");
                     self.client.pidfds_were_refused();

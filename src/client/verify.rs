@@ -121,22 +121,14 @@ impl Start {
                 unit.cgroup = self.open(root).await?;
             }
             if unit.cgroup.is_none() {
-                return Ok(Seen {
-                    state: process.state(),
-                    inside: path.map(|_| root.is_some()),
-                    in_old_cgroup: entrant.is_in_old_cgroup(),
-                });
+                return Ok(entrant.seen(path.map(|_| root.is_some())));
             }
         }
         let inside = match &unit.cgroup {
             Some(cgroup) => cgroup.contains(process)?,
             None => None,
         };
-        Ok(Seen {
-            state: process.state(),
-            inside,
-            in_old_cgroup: entrant.is_in_old_cgroup(),
-        })
+        Ok(entrant.seen(inside))
     }
 
     /// The unit's cgroup, through systemd's own word where no process is inside yet.

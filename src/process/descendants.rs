@@ -6,6 +6,8 @@
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::sync::OnceLock;
 
 use super::handle::{Process, State, read_file};
 use super::stat::Stat;
@@ -90,25 +92,35 @@ fn is_nothing_to_move(error: &Error) -> bool {
     )
 }
 
+/// Of the kernel, so asked once.
 fn has_children_files() -> bool {
-    fs::exists(format!("/proc/self/task/{0}/children", std::process::id())).unwrap_or(false)
+    static HAS: OnceLock<bool> = OnceLock::new();
+    *HAS.get_or_init(|| {
+        fs::exists(format!("/proc/self/task/{0}/children", std::process::id())).unwrap_or(false)
+    })
 }
 
 fn children_by_file(pid: u32) -> Result<Vec<u32>> {
     let mut children = Vec::new();
-    let tasks = match fs::read_dir(format!("/proc/{pid}/task")) {
-        Ok(tasks) => tasks,
+    let directory = format!("/proc/{pid}/task");
+    // A directory below for each thread: most processes have but one, which need not be listed.
+    let listed = fs::metadata(&directory).and_then(|directory_of_threads| {
+        if directory_of_threads.nlink() == 3 {
+            return Ok(vec![pid.to_string().into()]);
+        }
+        fs::read_dir(&directory)?
+            .map(|thread| Ok(thread?.file_name()))
+            .collect::<io::Result<Vec<_>>>()
+    });
+    let threads = match listed {
+        Ok(threads) => threads,
         Err(error) => return ended_or(error, pid).map(|()| children),
     };
-    for task in tasks {
-        let read = task.and_then(|task| {
-            let thread = task.file_name();
-            read_file(&format!(
-                "/proc/{pid}/task/{}/children",
-                thread.to_string_lossy()
-            ))
-        });
-        match read {
+    for thread in threads {
+        match read_file(&format!(
+            "{directory}/{}/children",
+            thread.to_string_lossy()
+        )) {
             Ok(text) => children.extend(
                 text.split(u8::is_ascii_whitespace)
                     .filter_map(|number| std::str::from_utf8(number).ok()?.parse::<u32>().ok()),
