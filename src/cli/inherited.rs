@@ -4,13 +4,14 @@ use nix::sys::signal::Signal;
 
 use super::sys;
 
-/// The descriptors that were open when `main` began, besides standard input, output and error.
+/// The descriptors of the caller, besides standard input, output and error.
+#[derive(Default)]
 pub(super) struct Inherited {
     descriptors: Vec<i32>,
 }
 
 impl Inherited {
-    /// To be called before anything else opens a descriptor.
+    /// To be called before anything of ours has a descriptor open.
     pub(super) fn take() -> Self {
         // The listing has a descriptor of its own, which is closed again by the time that its number is tried.
         let listed: Vec<i32> = std::fs::read_dir("/proc/self/fd")

@@ -2,7 +2,8 @@
 
 use std::io::{self, IsTerminal as _};
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::prelude::*;
 
 /// Starts logging if `-v` was given or `SCOPECTL_LOG` holds a filter (`scopectl=debug`), which then wins.
 pub(super) fn start(verbosity: u8) {
@@ -11,14 +12,20 @@ pub(super) fn start(verbosity: u8) {
         1 => Some("scopectl=debug"),
         _ => Some("trace"),
     };
-    let filter = EnvFilter::try_from_env("SCOPECTL_LOG")
-        .ok()
-        .or_else(|| wanted.map(EnvFilter::new));
-    if let Some(filter) = filter {
-        tracing_subscriber::fmt()
-            .with_env_filter(filter)
-            .with_writer(io::stderr)
-            .with_ansi(io::stderr().is_terminal())
-            .init();
-    }
+    let given = std::env::var("SCOPECTL_LOG").ok();
+    let Some(filter) = given.as_deref().or(wanted) else {
+        return;
+    };
+    // Not `EnvFilter`, which brings a whole regular expression engine along.
+    let Ok(targets) = filter.parse::<Targets>() else {
+        return;
+    };
+    tracing_subscriber::registry()
+        .with(
+            tracing_subscriber::fmt::layer()
+                .with_writer(io::stderr)
+                .with_ansi(io::stderr().is_terminal()),
+        )
+        .with(targets)
+        .init();
 }

@@ -19,9 +19,8 @@ use std::process::ExitCode;
 use args::{Parsed, Verb};
 
 pub(crate) fn main() -> ExitCode {
-    let inherited = inherited::Inherited::take();
     let code = match args::parse(std::env::args_os()) {
-        Parsed::Verb(Verb::Run(args)) => run::run(&args, &inherited),
+        Parsed::Verb(Verb::Run(args)) => run::run(&args),
         Parsed::Help(text) => exit::print_help(&text),
         Parsed::Usage(failure) => Err(failure),
     };

@@ -1,7 +1,7 @@
 //! The last steps, in the process that becomes the command: into the scope, then nice, groups, user, directory, `execve`.
 
 use super::choose::Selected;
-use super::message::{self, Started};
+use super::message::{self, Report, Started};
 use super::plan::Plan;
 use super::start;
 use crate::cli::cgroup_path;
@@ -21,7 +21,10 @@ pub(super) fn become_command(plan: &Plan, selected: &Selected) -> Failure {
 
 fn prepare(plan: &Plan, selected: &Selected) -> Result<()> {
     let unit = start::start(plan, selected)?;
-    let cgroup = cgroup_path::own();
+    // Only the report in JSON tells it.
+    let cgroup = (plan.report == Report::Json)
+        .then(cgroup_path::own)
+        .flatten();
     // First, as the caller: the user of --uid may not have the right to it.
     if let Some(nice) = plan.nice {
         rustix::process::setpriority_process(None, nice)

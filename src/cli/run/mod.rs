@@ -18,11 +18,13 @@ use super::exit::Result;
 use super::inherited::Inherited;
 
 /// Gives the exit code, unless this process became the command.
-pub(super) fn run(args: &RunArgs, inherited: &Inherited) -> Result<u8> {
+pub(super) fn run(args: &RunArgs) -> Result<u8> {
     super::log::start(args.verbose);
     let plan = plan::Plan::new(args)?;
+    // Only a parent lets go of the caller's descriptors, so only then is it worth the look.
+    let inherited = plan.may_need_a_parent().then(Inherited::take);
     match choose::choose(&plan)? {
         Choice::Existing(manager) => Err(become_command::become_command(&plan, &manager)),
-        Choice::Embedded => parent::run(&plan, inherited),
+        Choice::Embedded => parent::run(&plan, &inherited.unwrap_or_default()),
     }
 }

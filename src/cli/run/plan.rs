@@ -100,6 +100,13 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// Whether an embedded manager may come of it.
+    pub(super) fn may_need_a_parent(&self) -> bool {
+        matches!(self.manager, ManagerOption::Auto | ManagerOption::Embedded)
+    }
+}
+
 /// Reads one option, if it was given, and puts its name before what is wrong with it.
 fn option<T>(
     name: &str,

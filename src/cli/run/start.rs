@@ -33,7 +33,8 @@ pub(super) fn start(plan: &Plan, selected: &Selected) -> Result<String> {
 
 fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread()
-        .enable_all()
+        .enable_io()
+        .enable_time()
         .build()
 }
 
