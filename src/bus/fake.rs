@@ -83,7 +83,8 @@ pub(super) struct Peer {
 impl Peer {
     /// Takes one connection.
     pub(super) async fn accept(listener: &UnixListener) -> Self {
-        let (stream, _) = listener.accept().await.unwrap();
+        let waiting = tokio::time::timeout(std::time::Duration::from_secs(30), listener.accept());
+        let (stream, _) = waiting.await.expect("somebody connects").unwrap();
         Self::serve(stream).await
     }
 
