@@ -24,15 +24,15 @@ pub(super) const BUS: &str = "org.freedesktop.DBus";
 pub(super) struct Member {
     pub(super) interface: &'static str,
     pub(super) name: &'static str,
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the tests of the contract"))]
-    pub(super) kind: Kind,
-    /// What goes in: a method's arguments, as one struct.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the tests of the contract"))]
-    pub(super) input: &'static Signature,
     /// What comes out: a method's result, a signal's arguments (as one struct), a property's value.
     pub(super) output: &'static Signature,
+    /// For the tests of the contract: what it is, and what goes in (a method's arguments, as one struct).
+    #[cfg(test)]
+    pub(super) contract: (Kind, &'static Signature),
 }
 
+/// What a member is.
+#[cfg(test)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Method,
@@ -120,7 +120,7 @@ macro_rules! members {
                     ) -> Result<$result> {
                         const ROW: &Member = &method::<($($argument_type,)*), $result>($interface, $method_name);
                         let body = ($($argument.into(),)*);
-                        let reply = self.bus.call(ROW, $destination, &self.path, body, deadline).await?;
+                        let reply = self.bus.call(ROW, ROW.name, $destination, &self.path, body, deadline).await?;
                         read_reply(ROW, &reply)
                     }
                 )*
@@ -156,13 +156,14 @@ macro_rules! members {
     };
 }
 
+#[cfg_attr(not(test), allow(clippy::extra_unused_type_parameters))]
 const fn method<I: Type, O: Type>(interface: &'static str, name: &'static str) -> Member {
     Member {
         interface,
         name,
-        kind: Kind::Method,
-        input: I::SIGNATURE,
         output: O::SIGNATURE,
+        #[cfg(test)]
+        contract: (Kind::Method, I::SIGNATURE),
     }
 }
 
@@ -170,9 +171,9 @@ const fn property<T: Type>(interface: &'static str, name: &'static str) -> Membe
     Member {
         interface,
         name,
-        kind: Kind::Property,
-        input: <()>::SIGNATURE,
         output: T::SIGNATURE,
+        #[cfg(test)]
+        contract: (Kind::Property, <()>::SIGNATURE),
     }
 }
 
@@ -180,9 +181,9 @@ const fn signal<T: Type>(interface: &'static str, name: &'static str) -> Member 
     Member {
         interface,
         name,
-        kind: Kind::Signal,
-        input: <()>::SIGNATURE,
         output: T::SIGNATURE,
+        #[cfg(test)]
+        contract: (Kind::Signal, <()>::SIGNATURE),
     }
 }
 
@@ -371,7 +372,9 @@ async fn read_property<T: DeserializeOwned + Type>(
     const GET: &Member =
         &method::<(String, String), OwnedVariant>("org.freedesktop.DBus.Properties", "Get");
     let wanted = (member.interface.to_owned(), member.name.to_owned());
-    let reply = bus.call(GET, destination, path, wanted, deadline).await?;
+    let reply = bus
+        .call(GET, member.name, destination, path, wanted, deadline)
+        .await?;
     let body = reply.body();
     body.deserialize::<as_variant::Deserialize<'_, T>>()
         .map(|value| value.0)
