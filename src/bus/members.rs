@@ -201,18 +201,10 @@ members! {
             cancel_job = "CancelJob" (id: u32) -> ();
             /// Sends a signal to the processes of a unit; `whom` is `all` for scopes.
             kill_unit = "KillUnit" (name: String, whom: String, signal: i32) -> ();
-            /// The object of a loaded unit.
-            get_unit = "GetUnit" (name: String) -> ObjectPath;
-            /// The object of the unit that a process is in.
-            get_unit_by_pid = "GetUnitByPID" (pid: u32) -> ObjectPath;
-            /// The object of a job.
-            get_job = "GetJob" (id: u32) -> ObjectPath;
             /// The state of each of these units; one that does not exist is listed as not loaded (systemd 230 and later).
             list_units_by_names = "ListUnitsByNames" (names: Vec<String>) -> Vec<ListedUnit>;
             /// Moves processes into a delegated, active unit, below its cgroup at `subgroup` (systemd 238 and later).
             attach_processes_to_unit = "AttachProcessesToUnit" (name: String, subgroup: String, pids: Vec<u32>) -> ();
-            /// Stops managing a scope and leaves its processes alone (systemd 240 and later; on the system bus for root only).
-            abandon_scope = "AbandonScope" (name: String) -> ();
         }
         properties {
             /// The version, such as `252.39-1~deb12u2`.
@@ -230,16 +222,8 @@ members! {
     Unit = "org.freedesktop.systemd1.Unit" of SYSTEMD {
         methods {}
         properties {
-            /// `active`, `inactive`, `failed`, `activating`, `deactivating`, `reloading`.
-            active_state = "ActiveState": String;
-            /// The state in the terms of the unit's type.
-            sub_state = "SubState": String;
-            /// The job that is queued: its ID, and its object; 0 and `/` if there is none.
-            job = "Job": (u32, ObjectPath);
             /// The ID of this run of the unit: 16 bytes, or none (systemd 232 and later).
             invocation_id = "InvocationID": Vec<u8>;
-            /// The text for people.
-            description = "Description": String;
         }
         signals {}
     }
@@ -254,8 +238,6 @@ members! {
             timeout_stop_usec = "TimeoutStopUSec": u64;
             /// The signal that a stop sends first.
             kill_signal = "KillSignal": i32;
-            /// The slice that it is in.
-            slice = "Slice": String;
             /// Whether its cgroup is the caller's to divide.
             delegate = "Delegate": bool;
         }
@@ -305,16 +287,6 @@ members! {
             /// A name has a new owner: the name, the owner before, the owner now.
             NameOwnerChanged = "NameOwnerChanged" (String, String, String);
         }
-    }
-
-    /// The properties of any object.
-    Properties = "org.freedesktop.DBus.Properties" of SYSTEMD {
-        methods {
-            /// One property.
-            get = "Get" (interface: String, name: String) -> OwnedVariant;
-        }
-        properties {}
-        signals {}
     }
 }
 

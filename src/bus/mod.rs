@@ -30,6 +30,4 @@ mod tests;
 pub(crate) use address::Endpoint;
 pub(crate) use connection::Bus;
 pub(crate) use dispatch::Event;
-pub(crate) use members::{Job, ListedUnit, Manager, Scope, Service, Slice, Unit};
-pub(crate) use paths::ObjectPath;
-pub(crate) use start::AuxiliaryUnit;
+pub(crate) use members::{ListedUnit, Scope, Unit};
