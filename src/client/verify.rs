@@ -43,11 +43,9 @@ impl Start {
             .client
             .connection(self.client.call_deadline_within(self.deadline))
             .await?;
-        let peer = link
-            .peer(self.client.call_deadline_within(self.deadline))
-            .await?;
+        let root = link.peer.root();
         let name = self.plan.unit.clone();
-        let unit_path = UnitPath::new(peer.root.as_ref(), name.as_str());
+        let unit_path = UnitPath::new(root.as_ref(), name.as_str());
         let mut unit = Unit {
             path: unit_path,
             cgroup: None,
