@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Outcome, PAUSES, Sample, WARM_UP, is_bench_run, pace, pairs, report};
+use common::{Outcome, PAUSES, Sample, WARM_UP, is_bench_run, pace, pairs, report, rest};
 use scopectl::embedded::Embedded;
 
 /// The project's targets for the ratio of the medians: back to back, and with pauses, where the kernel's move of the
@@ -60,7 +60,7 @@ fn main() -> Outcome<()> {
                     .env_clear()
                     .env("XDG_RUNTIME_DIR", runtime_dir)
                     .env("PATH", "/usr/bin:/bin");
-                std::thread::sleep(pause);
+                rest(pause, pair);
                 let time = time(&mut command)?;
                 if pair >= WARM_UP {
                     if is_ours { &mut ours } else { &mut theirs }.push(time);

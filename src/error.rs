@@ -82,6 +82,8 @@ pub enum ErrorKind {
     Cgroup,
     /// A file or another system resource could not be used.
     Io,
+    /// A handle was used in a forked copy of the process that it belongs to.
+    Forked,
     /// The private systemd instance could not be started or ended.
     Embedded,
 }
@@ -108,6 +110,7 @@ pub enum Phase {
 
 /// What undoing a failed start did with the processes that were handed in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Undo {
     /// Put back into the cgroup that they came from.
     pub moved_back: Vec<u32>,

@@ -1,7 +1,7 @@
 //! Systemd transient scopes and slices, with the cgroup touched only after systemd's job is done.
 
 mod bus;
-pub mod cgroup;
+mod cgroup;
 mod client;
 mod error;
 mod job;
@@ -17,7 +17,7 @@ pub mod unit;
 #[cfg(feature = "embedded")]
 pub mod embedded;
 
-pub use cgroup::{Cgroup, CgroupView};
+pub use cgroup::{Cgroup, CgroupView, Events};
 pub use error::{Error, ErrorKind, Phase, Result, Undo};
 pub use job::JobResult;
 pub use manager::{Connect, Instance, Load, Manager, Transport};

@@ -1,15 +1,15 @@
 //! A connection to one systemd instance.
 
-use std::future::IntoFuture;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::client::{Client, Options, StartHandle, Surroundings, endpoints};
+use crate::cgroup::CgroupView;
+use crate::client::{Client, Options, StartHandle, Surroundings, check_runtime, endpoints};
 use crate::process::Process;
 use crate::scope::Scope;
 use crate::spec::{Nonce, ScopeSpec};
-use crate::unit::ScopeName;
+use crate::unit::{ScopeName, UnitName};
 use crate::{Error, ErrorKind, Result};
 
 /// Which systemd instance is meant.
@@ -114,6 +114,7 @@ impl Manager {
         spec: &ScopeSpec,
         processes: impl IntoIterator<Item = Process>,
     ) -> Result<Scope> {
+        self.client.check_caller()?;
         let plan = spec.plan(Nonce::new(crate::random::number()?))?;
         let processes = processes.into_iter().collect();
         let started = StartHandle::spawn(Arc::clone(&self.client), plan, processes).await?;
@@ -126,11 +127,27 @@ impl Manager {
     ///
     /// [`NoSuchUnit`](ErrorKind::NoSuchUnit), [`UnitNotReady`](ErrorKind::UnitNotReady), [`InvalidName`](ErrorKind::InvalidName).
     pub async fn adopt(&self, name: &str) -> Result<Scope> {
+        self.client.check_caller()?;
         let name = ScopeName::new(name)?;
         self.client
             .adopt(&name)
             .await
             .map_err(|error| error.with_unit(name.as_str()))
+    }
+
+    /// Looks at the cgroup of a scope, slice or service of this manager, whatever state it is in. The view can read and nothing else.
+    ///
+    /// # Errors
+    ///
+    /// [`NoSuchUnit`](ErrorKind::NoSuchUnit), [`CgroupGone`](ErrorKind::CgroupGone) for a unit without a cgroup, [`InvalidName`](ErrorKind::InvalidName),
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for a unit of another type.
+    pub async fn view(&self, unit: &str) -> Result<CgroupView> {
+        self.client.check_caller()?;
+        let unit = UnitName::new(unit)?;
+        self.client
+            .view(&unit)
+            .await
+            .map_err(|error| error.with_unit(unit.as_str()))
     }
 
     /// The manager's systemd version, such as 252.
@@ -153,11 +170,11 @@ impl Manager {
     }
 
     /// How busy this connection is.
-    pub async fn load(&self) -> Load {
+    pub fn load(&self) -> Load {
         Load {
             starts_queued: self.client.starts_queued(),
             starts_in_flight: self.client.starts_in_flight(),
-            jobs_waited_for: self.client.jobs_waited_for().await,
+            jobs_waited_for: self.client.jobs_waited_for(),
         }
     }
 }
@@ -190,6 +207,7 @@ impl Connect {
     }
 
     async fn make(self) -> Result<Manager> {
+        check_runtime()?;
         let around = Surroundings::of_process();
         let (instance, endpoints) = endpoints(&self.instance, self.transport, &around)?;
         let client = Client::connect(endpoints, self.options).await?;

@@ -28,7 +28,7 @@ struct Inner {
 impl Scope {
     pub(crate) fn from_start(started: Started) -> Self {
         Self(Arc::new(Inner {
-            identity: started.identity(),
+            identity: started.identity,
             client: started.client,
             name: started.plan.unit,
             cgroup: started.cgroup,
@@ -42,13 +42,13 @@ impl Scope {
         client: Arc<Client>,
         name: ScopeName,
         identity: Identity,
-        cgroup: Option<Cgroup>,
+        cgroup: Cgroup,
     ) -> Self {
         Self(Arc::new(Inner {
             client,
             name,
             identity,
-            cgroup,
+            cgroup: Some(cgroup),
             ended: Vec::new(),
             timings: Timings::default(),
         }))

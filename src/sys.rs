@@ -8,5 +8,7 @@ mod watch;
 
 #[cfg(feature = "embedded")]
 pub(crate) use fork::{Exec, clone_process, restore_default_signals, unshare_mount_and_cgroup};
-pub(crate) use pidfd::{PIDFD_INFO_CGROUPID, PIDFD_INFO_EXIT, pidfd_get_info, pidfd_send_signal};
+pub(crate) use pidfd::{
+    PIDFD_INFO_CGROUPID, PIDFD_INFO_EXIT, PidfdInfo, pidfd_get_info, pidfd_send_signal,
+};
 pub(crate) use watch::watch_priority;

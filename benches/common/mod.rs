@@ -13,6 +13,21 @@ pub(crate) const WARM_UP: usize = 10;
 /// move has just happened, so a benchmark without pauses hides most of what a start costs on a quiet machine.
 pub(crate) const PAUSES: [Duration; 2] = [Duration::ZERO, Duration::from_millis(50)];
 
+/// A grace period ends on a tick of the kernel's clock (up to 10 ms apart), and so does what waited for it. After a pause of always the same length the next
+/// start would meet the tick always at the same distance, and a contender that is faster by less than that could not be seen to be. So pauses are longer by a
+/// part of this, the same for both of a pair and spread evenly over the pairs.
+const TICK: Duration = Duration::from_millis(10);
+
+/// Waits before a turn of pair number `pair`.
+pub(crate) fn rest(pause: Duration, pair: usize) {
+    if pause.is_zero() {
+        return;
+    }
+    // Multiples of the golden ratio leave no gap and favour no phase.
+    let part = (pair as f64 * 0.618_033_988_75).fract();
+    std::thread::sleep(pause + TICK.mul_f64(part));
+}
+
 /// The times of one contender.
 #[derive(Default)]
 pub(crate) struct Sample(Vec<Duration>);

@@ -152,12 +152,13 @@ impl Bus {
         }
     }
 
-    /// Calls a method and waits for its reply until `deadline`.
+    /// Calls a method and waits for its reply until `deadline`; `what` is what errors call it.
     ///
     /// The exchange runs in a task of its own, which ends with the deadline: the caller may go away at any time, and the call is made all the same.
     pub(super) async fn call<B>(
         &self,
         member: &'static Member,
+        what: &'static str,
         destination: &'static str,
         path: &str,
         body: B,
@@ -179,8 +180,8 @@ impl Bus {
             );
             let result = match timeout_at(deadline, call).await {
                 Ok(Ok(reply)) => Ok(reply),
-                Ok(Err(error)) => Err(faults::from_zbus(member.name, error)),
-                Err(_) => Err(faults::no_answer(member.name)),
+                Ok(Err(error)) => Err(faults::from_zbus(what, error)),
+                Err(_) => Err(faults::no_answer(what)),
             };
             // The caller may be gone; then nobody wants to know.
             let _ = answer.send(result);
@@ -191,9 +192,7 @@ impl Bus {
             calls.spawn_on(exchange, &self.runtime);
         }
         // The task was dropped without an answer: its runtime is shutting down.
-        answered
-            .await
-            .unwrap_or_else(|_| Err(faults::lost(member.name)))
+        answered.await.unwrap_or_else(|_| Err(faults::lost(what)))
     }
 }
 

@@ -56,15 +56,15 @@ fn row(interface: &str, node: roxmltree::Node<'_, '_>) -> Option<Row> {
 
 fn used(member: &Member) -> Row {
     // Arguments are listed one after the other; a property's value is one type, its parentheses included.
-    let output = match member.kind {
+    let output = match member.contract.0 {
         Kind::Property => member.output.to_string(),
         Kind::Method | Kind::Signal => member.output.to_string_no_parens(),
     };
     (
         member.interface.to_owned(),
-        member.kind,
+        member.contract.0,
         member.name.to_owned(),
-        member.input.to_string_no_parens(),
+        member.contract.1.to_string_no_parens(),
         output,
     )
 }
@@ -80,9 +80,8 @@ pub(crate) async fn differences_from_live(
     const INTROSPECT: &Member = &Member {
         interface: "org.freedesktop.DBus.Introspectable",
         name: "Introspect",
-        kind: Kind::Method,
-        input: <() as zbus::Type>::SIGNATURE,
         output: <String as zbus::Type>::SIGNATURE,
+        contract: (Kind::Method, <() as zbus::Type>::SIGNATURE),
     };
     let mut places = vec![(SYSTEMD, "/org/freedesktop/systemd1")];
     places.extend(objects.iter().map(|path| (SYSTEMD, *path)));
@@ -92,7 +91,7 @@ pub(crate) async fn differences_from_live(
     let mut live = BTreeMap::new();
     for (destination, path) in places {
         let reply = bus
-            .call(INTROSPECT, destination, path, (), deadline)
+            .call(INTROSPECT, INTROSPECT.name, destination, path, (), deadline)
             .await?;
         let xml: String = reply.body().deserialize().expect("a string");
         for row in rows(&xml) {

@@ -11,6 +11,7 @@ use crate::{Error, ErrorKind};
 
 const NO_REPLY: &str = "org.freedesktop.DBus.Error.NoReply";
 const NO_SUCH_JOB: &str = "org.freedesktop.systemd1.NoSuchJob";
+const UNKNOWN_OBJECT: &str = "org.freedesktop.DBus.Error.UnknownObject";
 
 /// The error for an error reply: `what` is the call ("StartTransientUnit"), `name` and `text` are the reply's.
 pub(crate) fn error(what: &str, name: &str, text: &str) -> Error {
@@ -82,9 +83,9 @@ pub(crate) fn is_no_reply(error: &Error) -> bool {
     error.kind() == ErrorKind::ConnectionLost && error.dbus_name() == Some(NO_REPLY)
 }
 
-/// Whether a job that was asked for does not exist (any more).
+/// Whether a job that was asked for does not exist (any more): GetJob has a name for that, a property of the job's object does not.
 pub(crate) fn is_no_such_job(error: &Error) -> bool {
-    error.dbus_name() == Some(NO_SUCH_JOB)
+    matches!(error.dbus_name(), Some(NO_SUCH_JOB | UNKNOWN_OBJECT))
 }
 
 /// The error for whatever zbus reports of a call.

@@ -205,6 +205,10 @@ fn only_no_reply_is_a_call_whose_outcome_is_unknown() {
         "NoSuchJob",
         "Job 7 does not exist."
     )));
+    assert!(is_no_such_job(&standard(
+        "UnknownObject",
+        "Unknown object '/org/freedesktop/systemd1/job/7'."
+    )));
     assert!(!is_no_such_job(&systemd("NoSuchUnit", "x")));
 }
 

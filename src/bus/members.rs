@@ -24,15 +24,15 @@ pub(super) const BUS: &str = "org.freedesktop.DBus";
 pub(super) struct Member {
     pub(super) interface: &'static str,
     pub(super) name: &'static str,
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the tests of the contract"))]
-    pub(super) kind: Kind,
-    /// What goes in: a method's arguments, as one struct.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the tests of the contract"))]
-    pub(super) input: &'static Signature,
     /// What comes out: a method's result, a signal's arguments (as one struct), a property's value.
     pub(super) output: &'static Signature,
+    /// For the tests of the contract: what it is, and what goes in (a method's arguments, as one struct).
+    #[cfg(test)]
+    pub(super) contract: (Kind, &'static Signature),
 }
 
+/// What a member is.
+#[cfg(test)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Method,
@@ -120,7 +120,7 @@ macro_rules! members {
                     ) -> Result<$result> {
                         const ROW: &Member = &method::<($($argument_type,)*), $result>($interface, $method_name);
                         let body = ($($argument.into(),)*);
-                        let reply = self.bus.call(ROW, $destination, &self.path, body, deadline).await?;
+                        let reply = self.bus.call(ROW, ROW.name, $destination, &self.path, body, deadline).await?;
                         read_reply(ROW, &reply)
                     }
                 )*
@@ -156,13 +156,14 @@ macro_rules! members {
     };
 }
 
+#[cfg_attr(not(test), allow(clippy::extra_unused_type_parameters))]
 const fn method<I: Type, O: Type>(interface: &'static str, name: &'static str) -> Member {
     Member {
         interface,
         name,
-        kind: Kind::Method,
-        input: I::SIGNATURE,
         output: O::SIGNATURE,
+        #[cfg(test)]
+        contract: (Kind::Method, I::SIGNATURE),
     }
 }
 
@@ -170,9 +171,9 @@ const fn property<T: Type>(interface: &'static str, name: &'static str) -> Membe
     Member {
         interface,
         name,
-        kind: Kind::Property,
-        input: <()>::SIGNATURE,
         output: T::SIGNATURE,
+        #[cfg(test)]
+        contract: (Kind::Property, <()>::SIGNATURE),
     }
 }
 
@@ -180,9 +181,9 @@ const fn signal<T: Type>(interface: &'static str, name: &'static str) -> Member 
     Member {
         interface,
         name,
-        kind: Kind::Signal,
-        input: <()>::SIGNATURE,
         output: T::SIGNATURE,
+        #[cfg(test)]
+        contract: (Kind::Signal, <()>::SIGNATURE),
     }
 }
 
@@ -200,18 +201,10 @@ members! {
             cancel_job = "CancelJob" (id: u32) -> ();
             /// Sends a signal to the processes of a unit; `whom` is `all` for scopes.
             kill_unit = "KillUnit" (name: String, whom: String, signal: i32) -> ();
-            /// The object of a loaded unit.
-            get_unit = "GetUnit" (name: String) -> ObjectPath;
-            /// The object of the unit that a process is in.
-            get_unit_by_pid = "GetUnitByPID" (pid: u32) -> ObjectPath;
-            /// The object of a job.
-            get_job = "GetJob" (id: u32) -> ObjectPath;
             /// The state of each of these units; one that does not exist is listed as not loaded (systemd 230 and later).
             list_units_by_names = "ListUnitsByNames" (names: Vec<String>) -> Vec<ListedUnit>;
             /// Moves processes into a delegated, active unit, below its cgroup at `subgroup` (systemd 238 and later).
             attach_processes_to_unit = "AttachProcessesToUnit" (name: String, subgroup: String, pids: Vec<u32>) -> ();
-            /// Stops managing a scope and leaves its processes alone (systemd 240 and later; on the system bus for root only).
-            abandon_scope = "AbandonScope" (name: String) -> ();
         }
         properties {
             /// The version, such as `252.39-1~deb12u2`.
@@ -229,16 +222,8 @@ members! {
     Unit = "org.freedesktop.systemd1.Unit" of SYSTEMD {
         methods {}
         properties {
-            /// `active`, `inactive`, `failed`, `activating`, `deactivating`, `reloading`.
-            active_state = "ActiveState": String;
-            /// The state in the terms of the unit's type.
-            sub_state = "SubState": String;
-            /// The job that is queued: its ID, and its object; 0 and `/` if there is none.
-            job = "Job": (u32, ObjectPath);
             /// The ID of this run of the unit: 16 bytes, or none (systemd 232 and later).
             invocation_id = "InvocationID": Vec<u8>;
-            /// The text for people.
-            description = "Description": String;
         }
         signals {}
     }
@@ -253,8 +238,6 @@ members! {
             timeout_stop_usec = "TimeoutStopUSec": u64;
             /// The signal that a stop sends first.
             kill_signal = "KillSignal": i32;
-            /// The slice that it is in.
-            slice = "Slice": String;
             /// Whether its cgroup is the caller's to divide.
             delegate = "Delegate": bool;
         }
@@ -304,16 +287,6 @@ members! {
             /// A name has a new owner: the name, the owner before, the owner now.
             NameOwnerChanged = "NameOwnerChanged" (String, String, String);
         }
-    }
-
-    /// The properties of any object.
-    Properties = "org.freedesktop.DBus.Properties" of SYSTEMD {
-        methods {
-            /// One property.
-            get = "Get" (interface: String, name: String) -> OwnedVariant;
-        }
-        properties {}
-        signals {}
     }
 }
 
@@ -371,7 +344,9 @@ async fn read_property<T: DeserializeOwned + Type>(
     const GET: &Member =
         &method::<(String, String), OwnedVariant>("org.freedesktop.DBus.Properties", "Get");
     let wanted = (member.interface.to_owned(), member.name.to_owned());
-    let reply = bus.call(GET, destination, path, wanted, deadline).await?;
+    let reply = bus
+        .call(GET, member.name, destination, path, wanted, deadline)
+        .await?;
     let body = reply.body();
     body.deserialize::<as_variant::Deserialize<'_, T>>()
         .map(|value| value.0)

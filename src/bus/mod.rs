@@ -16,6 +16,9 @@ mod start;
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod connect_tests;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod contract;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -27,6 +30,4 @@ mod tests;
 pub(crate) use address::Endpoint;
 pub(crate) use connection::Bus;
 pub(crate) use dispatch::Event;
-pub(crate) use members::{Job, ListedUnit, Manager, Scope, Service, Slice, Unit};
-pub(crate) use paths::ObjectPath;
-pub(crate) use start::AuxiliaryUnit;
+pub(crate) use members::{ListedUnit, Scope, Unit};

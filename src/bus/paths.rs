@@ -10,13 +10,6 @@ use serde::Deserialize;
 #[serde(transparent)]
 pub(crate) struct ObjectPath(String);
 
-impl ObjectPath {
-    /// The path as text.
-    pub(crate) fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
 impl zbus::Type for ObjectPath {
     const SIGNATURE: &'static zbus::Signature = &zbus::Signature::ObjectPath;
 }

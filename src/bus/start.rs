@@ -14,14 +14,26 @@ use crate::{Error, ErrorKind, Result};
 /// A unit that rides in the start call of another one: its name and its properties.
 pub(crate) type AuxiliaryUnit<'a> = (&'a str, &'a [(&'a str, PropertyValue)]);
 
+/// The most file descriptors that dbus-daemon passes on in one message unless it is configured otherwise (dbus-daemon(1), `max_message_unix_fds`). It drops the connection of who sends more.
+const FDS_OVER_A_BUS: usize = 16;
+
 impl Bus {
+    /// How many pidfds one start can hand over: 16 on a bus, 253 on a private socket.
+    pub(crate) fn most_pidfds(&self) -> usize {
+        if self.is_bus() {
+            FDS_OVER_A_BUS
+        } else {
+            FDS_PER_WRITE
+        }
+    }
+
     /// Queues the start of a transient unit; the job's path.
     ///
     /// `pidfds` become the property `PIDFDs` (systemd 255 and later; older ones answer [`UnknownProperty`](ErrorKind::UnknownProperty)), none are no property.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for more than 253 pidfds, which is the most that the kernel passes at once.
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for more pidfds than [`most_pidfds`](Self::most_pidfds), before anything is sent.
     pub(crate) async fn start_transient_unit(
         &self,
         name: &str,
@@ -31,12 +43,13 @@ impl Bus {
         auxiliary: &[AuxiliaryUnit<'_>],
         deadline: Instant,
     ) -> Result<ObjectPath> {
-        if pidfds.len() > FDS_PER_WRITE {
+        if pidfds.len() > self.most_pidfds() {
             return Err(Error::new(
                 ErrorKind::InvalidInput,
                 format!(
-                    "{} processes in one start of {name}: at most {FDS_PER_WRITE} can be handed over as file descriptors",
-                    pidfds.len()
+                    "{} processes in one start of {name}: at most {} can be handed over as file descriptors",
+                    pidfds.len(),
+                    self.most_pidfds(),
                 ),
             )
             .with_unit(name));

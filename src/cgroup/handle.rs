@@ -34,10 +34,6 @@ impl Cgroup {
         Self(Arc::new(Inner { dir, proc_path }))
     }
 
-    pub(crate) fn dir(&self) -> &Dir {
-        &self.0.dir
-    }
-
     /// Where it is in the file system.
     pub fn path(&self) -> &Path {
         self.0.dir.path()

@@ -64,11 +64,6 @@ impl ManagerRoot {
         self
     }
 
-    /// What the caller reads before a path of the manager; empty where both see the same.
-    pub(crate) fn prefix(&self) -> &str {
-        &self.prefix
-    }
-
     /// The caller's path of what the manager calls `control_group`. For a caller in a namespace below the manager's root it may go up further than what the
     /// kernel would write (`/../../a.slice/b.scope` for `/../b.scope`): compare with [`is_inside`](Self::is_inside), not as text.
     pub(crate) fn map(&self, control_group: &str) -> String {
@@ -77,14 +72,6 @@ impl ManagerRoot {
             (true, true) => "/".to_owned(),
             (false, true) => self.prefix.clone(),
             _ => format!("{}/{path}", self.prefix),
-        }
-    }
-
-    /// The manager's path of what the caller reads; `None` where that is not below the manager's root, or cannot be told.
-    pub(crate) fn unmap(&self, proc_path: &str) -> Option<String> {
-        match self.below(&self.map("/"), proc_path) {
-            Below::Yes(parts) => Some(format!("/{}", parts.join("/"))),
-            Below::No | Below::Unknown => None,
         }
     }
 

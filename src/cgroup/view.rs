@@ -16,13 +16,17 @@ use crate::error::Result;
 pub struct CgroupView(Arc<Dir>);
 
 impl CgroupView {
+    pub(crate) fn new(dir: Dir) -> Self {
+        Self(Arc::new(dir))
+    }
+
     /// Opens a directory below the cgroup2 mount, such as `/sys/fs/cgroup/system.slice`.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::CgroupGone`](crate::ErrorKind::CgroupGone) where there is no such directory, [`ErrorKind::CgroupUnreachable`](crate::ErrorKind::CgroupUnreachable) where it is not one of cgroup2.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        Dir::open_path(path.as_ref()).map(|dir| Self(Arc::new(dir)))
+        Dir::open_path(path.as_ref()).map(Self::new)
     }
 
     /// Where it was opened.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::unit::{ScopeName, UnitName};
+use crate::unit::UnitName;
 use crate::{ErrorKind, Result};
 
 use super::Client;
@@ -24,13 +24,12 @@ impl Client {
     /// The unit's cgroup as the caller reads it in `/proc/PID/cgroup`; `None` if it has none or is not loaded.
     pub(crate) async fn control_group(
         &self,
-        unit: &ScopeName,
+        unit: &UnitName,
         deadline: Instant,
     ) -> Result<Option<String>> {
-        let unit = &UnitName::from(unit.clone());
         let asked = self
             .ask(deadline, |link, deadline| async move {
-                let path = link.scope_control_group(unit, deadline).await?;
+                let path = link.control_group(unit, deadline).await?;
                 let root = link.peer(deadline).await?.root.clone();
                 Ok((path, root))
             })
@@ -77,7 +76,7 @@ impl Client {
         let mut pause = Pause::new();
         loop {
             let within = self.call_deadline_within(deadline);
-            let answer = match self.link(within).await {
+            let answer = match self.connection(within).await {
                 Ok(link) => call(link, within).await,
                 Err(error) => Err(error),
             };

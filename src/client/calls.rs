@@ -4,10 +4,10 @@ use std::os::fd::BorrowedFd;
 
 use tokio::time::Instant;
 
-use crate::Result;
 use crate::bus::{ListedUnit, Scope, Unit, faults};
 use crate::property::PropertyValue;
-use crate::unit::UnitName;
+use crate::unit::{UnitName, UnitType};
+use crate::{Error, ErrorKind, Result};
 
 use super::link::Link;
 use super::unit_state::UnitState;
@@ -92,12 +92,29 @@ impl Link {
         self.unit(unit).invocation_id(deadline).await
     }
 
-    pub(crate) async fn scope_control_group(
-        &self,
-        unit: &UnitName,
-        deadline: Instant,
-    ) -> Result<String> {
-        self.scope(unit).control_group(deadline).await
+    /// As the manager sees it; empty if there is none.
+    pub(crate) async fn control_group(&self, unit: &UnitName, deadline: Instant) -> Result<String> {
+        let path = object_path(unit);
+        match unit.unit_type() {
+            UnitType::Scope => self.bus.scope(path).control_group(deadline).await,
+            UnitType::Slice => self.bus.slice(path).control_group(deadline).await,
+            UnitType::Service => self.bus.service(path).control_group(deadline).await,
+            _ => Err(Error::new(
+                ErrorKind::InvalidInput,
+                format!(
+                    "{unit} is no scope, slice or service; only the cgroups of these can be looked at"
+                ),
+            )),
+        }
+    }
+
+    /// What a job does at the moment: `waiting` or `running`; `None` if it has ended.
+    pub(crate) async fn job_state(&self, job: &str, deadline: Instant) -> Result<Option<String>> {
+        match self.bus.job(job).state(deadline).await {
+            Ok(state) => Ok(Some(state)),
+            Err(error) if faults::is_no_such_job(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     pub(crate) async fn scope_is_delegated(

@@ -3,12 +3,13 @@
 use tokio::time::Instant;
 
 use crate::cgroup::Cgroup;
-use crate::spec::IfExists;
+use crate::spec::{IfExists, parse};
 use crate::unit::UnitName;
 use crate::{Error, ErrorKind, Phase, Result};
 
 use super::ask::Pause;
 use super::start::Start;
+use super::stop::Identity;
 use super::unit_state::UnitState;
 
 /// How a start goes on after UnitExists.
@@ -134,7 +135,7 @@ impl Start {
     /// The cgroup of the existing unit, as the caller reads it; `None` if it has none (any more).
     async fn existing_cgroup(&self) -> Result<Option<String>> {
         self.client
-            .control_group(&self.plan.unit, self.deadline)
+            .control_group(&UnitName::from(self.plan.unit.clone()), self.deadline)
             .await
     }
 
@@ -162,13 +163,13 @@ impl Start {
         }
         let link = self
             .client
-            .link(self.client.call_deadline_within(self.deadline))
+            .connection(self.client.call_deadline_within(self.deadline))
             .await?;
         let deadline = self.client.call_deadline_within(self.deadline);
         let unit_name = UnitName::from(self.plan.unit.clone());
         if link.scope_is_delegated(&unit_name, deadline).await? {
             link.peer(deadline).await?.check_same_pid_namespace()?;
-            self.created = false;
+            self.joining(&state).await?;
             link.attach_processes(&unit, self.pids(), deadline).await?;
             return Ok(Next::Joined);
         }
@@ -184,10 +185,24 @@ impl Start {
         };
         let dir = self.client.hierarchy().await?.open(&path)?;
         let cgroup = Cgroup::new(dir, path);
-        self.created = false;
+        self.joining(&state).await?;
         for entrant in &self.entrants {
             cgroup.add_process(&entrant.process).await?;
         }
         Ok(Next::Joined)
+    }
+
+    /// From here on the unit is somebody else's: it is not stopped by an undo, and known by its own mark.
+    async fn joining(&mut self, state: &UnitState) -> Result<()> {
+        self.identity = match parse(&state.description) {
+            Some((_, nonce)) => Identity::Nonce(nonce),
+            None => Identity::Invocation(
+                self.client
+                    .invocation_id(&self.plan.unit, self.deadline)
+                    .await?,
+            ),
+        };
+        self.created = false;
+        Ok(())
     }
 }

@@ -17,15 +17,16 @@ mod unit_state;
 mod verify;
 mod wait;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Mutex, OnceCell};
+use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 use crate::bus::Endpoint;
 use crate::cgroup::Hierarchy;
+use crate::spec::check_limit;
 use crate::{Error, ErrorKind, Result};
 
 use admission::Admission;
@@ -44,6 +45,25 @@ pub(crate) struct Options {
     pub(crate) max_in_flight: usize,
 }
 
+/// More starts in flight than this are a mistake: systemd runs one job at a time.
+const MOST_IN_FLIGHT: usize = 1024;
+
+impl Options {
+    fn check(&self) -> Result<()> {
+        check_limit("the call timeout", self.call_timeout)?;
+        if !(1..=MOST_IN_FLIGHT).contains(&self.max_in_flight) {
+            return Err(Error::new(
+                ErrorKind::InvalidInput,
+                format!(
+                    "{} starts in flight cannot be the bound; give 1 to {MOST_IN_FLIGHT}",
+                    self.max_in_flight
+                ),
+            ));
+        }
+        Ok(())
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
@@ -55,10 +75,14 @@ impl Default for Options {
 
 /// One systemd instance.
 pub(crate) struct Client {
+    /// The process that made it: a forked copy of that has neither the runtime nor a right to the connection.
+    owner: u32,
     /// Tried in this order.
     endpoints: Vec<Endpoint>,
     options: Options,
     link: Mutex<Option<Arc<Link>>>,
+    /// Held while a connection is made.
+    connecting: tokio::sync::Mutex<()>,
     admission: Admission,
     hierarchy: OnceCell<Arc<Hierarchy>>,
     /// This manager answered that it does not know `PIDFDs` (systemd before 255), or the transport cannot carry them.
@@ -68,37 +92,44 @@ pub(crate) struct Client {
 impl Client {
     /// Connects at once, so that a manager that is not there is known now.
     pub(crate) async fn connect(endpoints: Vec<Endpoint>, options: Options) -> Result<Arc<Self>> {
+        options.check()?;
         let client = Self {
+            owner: std::process::id(),
             endpoints,
-            admission: Admission::new(options.max_in_flight.max(1)),
+            admission: Admission::new(options.max_in_flight),
             link: Mutex::new(None),
+            connecting: tokio::sync::Mutex::new(()),
             hierarchy: OnceCell::new(),
             pidfds_refused: AtomicBool::new(false),
             options,
         };
-        client.link(client.call_deadline()).await?;
+        client.connection(client.call_deadline()).await?;
         Ok(Arc::new(client))
     }
 
     /// The connection, made anew if the last one was lost.
-    pub(crate) async fn link(&self, deadline: Instant) -> Result<Arc<Link>> {
-        let Ok(mut current) = tokio::time::timeout_at(deadline, self.link.lock()).await else {
+    pub(crate) async fn connection(&self, deadline: Instant) -> Result<Arc<Link>> {
+        self.check_caller()?;
+        if let Some(link) = self.current() {
+            return Ok(link);
+        }
+        let Ok(_one_at_a_time) = tokio::time::timeout_at(deadline, self.connecting.lock()).await
+        else {
             return Err(Error::new(
                 ErrorKind::ConnectionLost,
                 "no connection to the manager could be made in time",
             ));
         };
-        if let Some(link) = current.as_ref().filter(|link| !link.bus.is_closed()) {
-            return Ok(Arc::clone(link));
+        if let Some(link) = self.current() {
+            return Ok(link);
         }
-        *current = None;
         let hierarchy = self.hierarchy().await.ok().cloned();
         let mut first_error = None;
         for endpoint in &self.endpoints {
             match Link::connect(endpoint, hierarchy.clone(), deadline).await {
                 Ok(link) => {
                     let link = Arc::new(link);
-                    *current = Some(Arc::clone(&link));
+                    *self.link() = Some(Arc::clone(&link));
                     return Ok(link);
                 }
                 Err(error) => {
@@ -110,6 +141,30 @@ impl Client {
         Err(first_error.unwrap_or_else(|| {
             Error::new(ErrorKind::NoManager, "no address of a manager is known")
         }))
+    }
+
+    /// The connection, if there is one that lives.
+    fn current(&self) -> Option<Arc<Link>> {
+        self.link()
+            .as_ref()
+            .filter(|link| !link.bus.is_closed())
+            .cloned()
+    }
+
+    fn link(&self) -> MutexGuard<'_, Option<Arc<Link>>> {
+        // Only ever replaced as a whole.
+        self.link.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// To be asked before anything that needs the runtime, which would panic without one.
+    pub(crate) fn check_caller(&self) -> Result<()> {
+        if self.owner != std::process::id() {
+            return Err(Error::new(
+                ErrorKind::Forked,
+                "this connection belongs to the process that made it; connect again after a fork",
+            ));
+        }
+        check_runtime()
     }
 
     pub(crate) fn call_deadline(&self) -> Instant {
@@ -144,11 +199,19 @@ impl Client {
         self.admission.queued()
     }
 
-    pub(crate) async fn jobs_waited_for(&self) -> usize {
-        match self.link.lock().await.as_ref() {
-            Some(link) => link.waiters(),
-            None => 0,
-        }
+    pub(crate) fn jobs_waited_for(&self) -> usize {
+        self.link().as_ref().map_or(0, |link| link.waiters())
+    }
+}
+
+/// An operation outside of a tokio runtime is a typed error and not a panic.
+pub(crate) fn check_runtime() -> Result<()> {
+    match tokio::runtime::Handle::try_current() {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Error::new(
+            ErrorKind::InvalidInput,
+            "there is no tokio runtime here; call this from a task of one with I/O and time",
+        )),
     }
 }
 

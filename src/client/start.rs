@@ -30,14 +30,10 @@ use super::{Client, deadline_after};
 pub(super) const GRACE: Duration = Duration::from_secs(5);
 /// How long nobody may own systemd's name on the bus before that counts as an answer. A manager that executes itself again is back after about 0.1 s.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a question takes at most that is asked for the sake of an error's sentence.
+const ASK: Duration = Duration::from_secs(1);
 /// How often one start sends its call: the first time, and after lost replies, resets and freed names.
 const LOST_REPLIES: u32 = 3;
-
-impl Started {
-    pub(crate) fn identity(&self) -> Identity {
-        Identity::Nonce(self.plan.nonce)
-    }
-}
 
 /// A start that ended well.
 pub(crate) struct Started {
@@ -49,6 +45,7 @@ pub(crate) struct Started {
     pub(crate) ended: Vec<u32>,
     pub(crate) timings: Timings,
     pub(super) entrants: Vec<Entrant>,
+    pub(crate) identity: Identity,
     /// The unit is this start's own, not one that was joined.
     pub(super) created: bool,
 }
@@ -126,7 +123,9 @@ pub(super) struct Start {
     pub(super) entrants: Vec<Entrant>,
     pub(super) deadline: Instant,
     pub(super) timings: Timings,
-    /// Whether the unit that the processes are put in is this start's own.
+    /// Which unit the processes are put in.
+    pub(super) identity: Identity,
+    /// Whether it is this start's own.
     pub(super) created: bool,
     /// Whether a call went out that may have had, or may yet have, an effect.
     sent: bool,
@@ -151,6 +150,7 @@ impl Start {
         let start = Self {
             deadline: deadline_after(plan.start_timeout),
             client,
+            identity: Identity::Nonce(plan.nonce),
             plan,
             entrants,
             timings: Timings {
@@ -178,6 +178,7 @@ impl Start {
                     ended: verified.ended,
                     timings: self.timings,
                     entrants: self.entrants,
+                    identity: self.identity,
                     created: self.created,
                 })
             }
@@ -208,7 +209,7 @@ impl Start {
             let begun = Instant::now();
             let link = self
                 .client
-                .link(self.client.call_deadline_within(self.deadline))
+                .connection(self.client.call_deadline_within(self.deadline))
                 .await
                 .map_err(|e| e.at(Phase::Connect))?;
             self.timings.connect += begun.elapsed();
@@ -267,7 +268,7 @@ impl Start {
     async fn call(&mut self, link: &Link) -> Result<PendingJob> {
         let deadline = self.client.call_deadline_within(self.deadline);
         self.sent = true;
-        if self.client.sends_pidfds() {
+        if self.client.sends_pidfds() && self.entrants.len() <= link.bus.most_pidfds() {
             let pidfds: Vec<_> = self.entrants.iter().map(|e| e.process.pidfd()).collect();
             let call = link.start_transient_scope(
                 self.plan.unit.as_str(),
@@ -302,13 +303,14 @@ impl Start {
         let span = tracing::Span::current();
         span.record("job", pending.path.as_str());
         span.record("phase", "job");
+        let path = pending.path.clone();
         let begun = Instant::now();
         let end = self
             .client
             .job_end(self.plan.unit.as_str(), pending, self.deadline)
             .await;
         self.timings.job += begun.elapsed();
-        self.judge(end).await
+        self.judge(end, Some(path)).await
     }
 
     /// The unit is ours, but its job's path is not known or not tracked for us.
@@ -319,11 +321,11 @@ impl Start {
             .poll_job_end(self.plan.unit.as_str(), None, None, self.deadline)
             .await;
         self.timings.job += begun.elapsed();
-        self.judge(end).await
+        self.judge(end, None).await
     }
 
     /// What the job's end means. `Ok`: the processes themselves tell the rest.
-    async fn judge(&mut self, end: JobEnd) -> Result<()> {
+    async fn judge(&mut self, end: JobEnd, job: Option<String>) -> Result<()> {
         match end {
             JobEnd::Result(JobResult::Done) => Ok(()),
             JobEnd::Result(result) => Err(self.job_failed(result)),
@@ -336,8 +338,10 @@ impl Start {
                 let mut error = Error::new(
                     ErrorKind::Timeout,
                     format!(
-                        "{} was not started within {:?}: its job had not ended",
-                        self.plan.unit, self.plan.start_timeout
+                        "{} was not started within {:?}: {}",
+                        self.plan.unit,
+                        self.plan.start_timeout,
+                        self.what_the_job_does(job.as_deref()).await
                     ),
                 )
                 .at(Phase::Job);
@@ -346,6 +350,24 @@ impl Start {
                 }
                 self.settle(error, Queued::Yes).await
             }
+        }
+    }
+
+    /// For the sentence of an error: a job that waits has others before it, one that runs is slow itself.
+    async fn what_the_job_does(&self, job: Option<&str>) -> String {
+        let Some(job) = job else {
+            return "its job had not ended".to_owned();
+        };
+        let asked = self
+            .client
+            .ask(deadline_after(ASK), |link, deadline| async move {
+                link.job_state(job, deadline).await
+            })
+            .await;
+        match asked {
+            Ok(Some(state)) => format!("its job is still {state}"),
+            Ok(None) => "the end of its job came too late".to_owned(),
+            Err(_) => "its job had not ended, and systemd does not answer".to_owned(),
         }
     }
 

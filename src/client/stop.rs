@@ -51,6 +51,7 @@ impl Client {
         cgroup: Option<&Cgroup>,
         how: Stop,
     ) -> Result<()> {
+        self.check_caller()?;
         let asking = self.call_deadline();
         if self.same_unit(unit, identity, asking).await?.is_none() {
             return Ok(());
@@ -206,7 +207,7 @@ impl Client {
     pub(super) async fn stop_unit(&self, unit: &ScopeName, deadline: Instant) -> Result<()> {
         for _ in 0..LOST_REPLIES {
             let within = self.call_deadline_within(deadline);
-            let queued = match self.link(within).await {
+            let queued = match self.connection(within).await {
                 Ok(link) => link.queue_job(link.stop_unit(unit.as_str(), within)).await,
                 Err(error) => Err(error),
             };

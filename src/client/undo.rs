@@ -12,7 +12,7 @@ use tracing::Instrument;
 use crate::cgroup::{Cgroup, Dir};
 use crate::process::Process;
 use crate::spec::StartPlan;
-use crate::unit::ScopeName;
+use crate::unit::{ScopeName, UnitName};
 use crate::{ErrorKind, Result, Undo};
 
 use super::ask::Pause;
@@ -164,7 +164,10 @@ impl Client {
     }
 
     async fn unit_cgroup(&self, unit: &ScopeName, deadline: Instant) -> Result<Option<Cgroup>> {
-        let Some(path) = self.control_group(unit, deadline).await? else {
+        let Some(path) = self
+            .control_group(&UnitName::from(unit.clone()), deadline)
+            .await?
+        else {
             return Ok(None);
         };
         match self.hierarchy().await?.open(&path) {

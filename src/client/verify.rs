@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use crate::cgroup::{Cgroup, ProcCgroup, UnitPath};
 use crate::process::{Process, State};
 use crate::spec::Descendants;
+use crate::unit::UnitName;
 use crate::{Error, ErrorKind, Result};
 
 use super::ask::Pause;
@@ -40,7 +41,7 @@ impl Start {
     async fn place_all(&mut self) -> Result<Verified> {
         let link = self
             .client
-            .link(self.client.call_deadline_within(self.deadline))
+            .connection(self.client.call_deadline_within(self.deadline))
             .await?;
         let peer = link
             .peer(self.client.call_deadline_within(self.deadline))
@@ -136,7 +137,7 @@ impl Start {
         if unit.cgroup.is_none()
             && let Some(path) = self
                 .client
-                .control_group(&self.plan.unit, self.deadline)
+                .control_group(&UnitName::from(self.plan.unit.clone()), self.deadline)
                 .await?
         {
             unit.cgroup = self.open(&path).await?;

@@ -9,6 +9,7 @@ use rustix::thread::{CapabilitySet, capabilities};
 
 use super::instance::Embedded;
 use super::launch;
+use crate::spec::check_limit;
 use crate::{Error, ErrorKind, Result};
 
 /// Options of an embedded manager; made by [`Embedded::builder`].
@@ -99,6 +100,7 @@ impl Builder {
     }
 
     fn check(self) -> Result<Plan> {
+        check_limit("the embedded manager's start timeout", self.start_timeout)?;
         let privileged = rustix::process::geteuid().is_root()
             && capabilities(None)
                 .is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN));

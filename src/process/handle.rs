@@ -19,7 +19,7 @@ use crate::cgroup::ProcCgroup;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sys;
 
-/// A process that can be put in a unit: held by a pidfd, and known by its pid and start time.
+/// A process that can be put in a unit: held by a pidfd.
 ///
 /// The pidfd pins the process's identity: whatever becomes of the process, a later one with the same pid is never signalled, moved or asked in its place.
 /// Needs Linux 5.3 (`pidfd_open(2)`) and a `/proc` of the caller's own pid namespace. `Clone` is cheap and shares the descriptor; dropping does nothing to
@@ -29,7 +29,6 @@ pub struct Process(Arc<Inner>);
 
 struct Inner {
     pid: u32,
-    start_time: u64,
     pidfd: OwnedFd,
 }
 
@@ -78,12 +77,8 @@ impl Process {
         open::by_pidfd(pidfd)
     }
 
-    pub(super) fn assemble(pid: u32, start_time: u64, pidfd: OwnedFd) -> Self {
-        Self(Arc::new(Inner {
-            pid,
-            start_time,
-            pidfd,
-        }))
+    pub(super) fn assemble(pid: u32, pidfd: OwnedFd) -> Self {
+        Self(Arc::new(Inner { pid, pidfd }))
     }
 
     /// The pid, in the caller's pid namespace.
@@ -91,9 +86,20 @@ impl Process {
         self.0.pid
     }
 
-    /// When the process was started, in clock ticks (`sysconf(_SC_CLK_TCK)`, 100 a second) since boot: field 22 of proc_pid_stat(5).
-    pub fn start_time(&self) -> u64 {
-        self.0.start_time
+    /// When the process was started, in clock ticks (`sysconf(_SC_CLK_TCK)`, 100 a second) since boot: field 22 of proc_pid_stat(5). With the pid it tells the
+    /// process from a later one also where no descriptor can be kept, such as in a file.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::ProcessGone`] if the process has been reaped.
+    pub fn start_time(&self) -> Result<u64> {
+        match self.stat()? {
+            Some(stat) => Ok(stat.start_time),
+            None => Err(Error::new(
+                ErrorKind::ProcessGone,
+                format!("process {} does not exist any more", self.pid()),
+            )),
+        }
     }
 
     pub(crate) fn pidfd(&self) -> BorrowedFd<'_> {
@@ -132,22 +138,12 @@ impl Process {
     ///
     /// `None` where the kernel cannot tell: before 6.13, or the process has been reaped (from 6.15 on that is remembered as long as this handle lives).
     pub(crate) fn cgroup_id(&self) -> Option<u64> {
-        if NO_PIDFD_INFO.load(Ordering::Relaxed) {
-            return None;
-        }
-        let wanted = sys::PIDFD_INFO_CGROUPID | sys::PIDFD_INFO_EXIT;
-        match sys::pidfd_get_info(self.pidfd(), wanted) {
-            Ok(info) if info.mask & sys::PIDFD_INFO_CGROUPID != 0 && info.cgroup_id != 0 => {
-                Some(info.cgroup_id)
-            }
-            Ok(_) => None,
-            Err(error) => {
-                if matches!(error.raw_os_error(), Some(libc::ENOTTY | libc::EINVAL)) {
-                    NO_PIDFD_INFO.store(true, Ordering::Relaxed);
-                }
-                None
-            }
-        }
+        info_of(
+            self.pidfd(),
+            sys::PIDFD_INFO_CGROUPID | sys::PIDFD_INFO_EXIT,
+        )
+        .filter(|info| info.mask & sys::PIDFD_INFO_CGROUPID != 0 && info.cgroup_id != 0)
+        .map(|info| info.cgroup_id)
     }
 
     /// Every process that descends from this one, at the moment of looking; a zombie is not among them. Children forked meanwhile may be missing: who needs
@@ -203,10 +199,7 @@ impl Process {
 
 impl fmt::Debug for Process {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Process")
-            .field("pid", &self.0.pid)
-            .field("start_time", &self.0.start_time)
-            .finish()
+        f.debug_struct("Process").field("pid", &self.0.pid).finish()
     }
 }
 
@@ -226,7 +219,8 @@ pub(crate) fn read_file(path: &str) -> io::Result<Vec<u8>> {
             }
         };
         bytes.truncate(before + read);
-        if read == 0 {
+        // These files give all that fits: less is the end.
+        if read < STEP {
             return Ok(bytes);
         }
     }
@@ -263,6 +257,20 @@ pub(super) fn read_proc(pid: u32, file: &str, pidfd: BorrowedFd<'_>) -> Result<O
             Err(Error::new(ErrorKind::Io, format!("cannot read {path}: {why}")).with_source(error))
         }
     }
+}
+
+/// What the kernel tells through a pidfd; `None` before Linux 6.13, and of a reaped process unless what is kept of it was asked for.
+pub(super) fn info_of(pidfd: BorrowedFd<'_>, mask: u64) -> Option<sys::PidfdInfo> {
+    if NO_PIDFD_INFO.load(Ordering::Relaxed) {
+        return None;
+    }
+    sys::pidfd_get_info(pidfd, mask)
+        .inspect_err(|error| {
+            if matches!(error.raw_os_error(), Some(libc::ENOTTY | libc::EINVAL)) {
+                NO_PIDFD_INFO.store(true, Ordering::Relaxed);
+            }
+        })
+        .ok()
 }
 
 pub(super) fn state_of(pidfd: BorrowedFd<'_>) -> State {

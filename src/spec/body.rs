@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use super::limit::check_limit;
 use super::{CollectMode, Descendants, IfExists, Nonce, ScopeSpec};
 use crate::property::PropertyValue;
 use crate::unit::{ScopeName, SliceName};
 use crate::{Error, ErrorKind, Phase, Result};
 
-const LONGEST_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 /// The kernel's highest signal number (SIGRTMAX).
 const LAST_SIGNAL: i32 = 64;
 
@@ -15,8 +15,6 @@ const LAST_SIGNAL: i32 = 64;
 #[derive(Clone, Debug)]
 pub(crate) struct StartPlan {
     pub(crate) unit: ScopeName,
-    /// `None`: the manager's default slice.
-    pub(crate) slice: Option<SliceName>,
     pub(crate) nonce: Nonce,
     /// All but the processes, in the order of the call.
     pub(crate) properties: Vec<(&'static str, PropertyValue)>,
@@ -40,8 +38,8 @@ impl ScopeSpec {
         let slice = self.slice.as_deref().map(SliceName::new).transpose()?;
         let description = self.description.as_deref().unwrap_or(&self.name);
         check_description(description)?;
-        check_timeout("the start timeout", self.start_timeout)?;
-        check_timeout("the queue timeout", self.queue_timeout)?;
+        check_limit("the start timeout", self.start_timeout)?;
+        check_limit("the queue timeout", self.queue_timeout)?;
 
         let mut properties = vec![("Description", PropertyValue::Str(nonce.mark(description)))];
         if let Some(slice) = &slice {
@@ -75,7 +73,6 @@ impl ScopeSpec {
         }
         Ok(StartPlan {
             unit,
-            slice,
             nonce,
             properties,
             if_exists: self.if_exists,
@@ -98,16 +95,6 @@ fn check_description(text: &str) -> Result<()> {
             ),
         )),
     }
-}
-
-fn check_timeout(what: &str, timeout: Duration) -> Result<()> {
-    if timeout.is_zero() || timeout > LONGEST_TIMEOUT {
-        return Err(Error::new(
-            ErrorKind::InvalidInput,
-            format!("{what} of {timeout:?} cannot be used; give more than zero and at most a day"),
-        ));
-    }
-    Ok(())
 }
 
 fn microseconds(timeout: Duration) -> Result<u64> {

@@ -21,6 +21,8 @@ pub struct Timings {
 impl Timings {
     /// The whole start, the queue included.
     pub fn total(&self) -> Duration {
-        self.queued + self.connect + self.call + self.job + self.verify
+        [self.connect, self.call, self.job, self.verify]
+            .iter()
+            .fold(self.queued, |sum, step| sum.saturating_add(*step))
     }
 }

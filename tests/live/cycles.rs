@@ -88,7 +88,7 @@ async fn cycle(lab: &Lab, n: usize, cancelled: &AtomicUsize) {
         };
         // The payload was there before: it lives on, and comes back to where it was.
         let back = tokio::time::timeout(Duration::from_secs(10), async {
-            while lab.manager.load().await.starts_in_flight > 0
+            while lab.manager.load().starts_in_flight > 0
                 && cgroup_of(payload.pid()).is_some_and(|now| now != home)
             {
                 tokio::time::sleep(Duration::from_millis(1)).await;

@@ -23,7 +23,7 @@ async fn of_three_processes_one_dies_and_the_other_two_live_on_in_their_old_cgro
             let name = name.clone();
             async move { manager.start_scope(&spec(&name), processes).await }
         });
-        while lab.manager.load().await.starts_in_flight == 0 {
+        while lab.manager.load().starts_in_flight == 0 {
             tokio::task::yield_now().await;
         }
         // Dead and not reaped: systemd takes it without a word.
@@ -114,7 +114,7 @@ async fn a_start_that_nobody_waits_for_is_undone_and_one_that_shall_be_kept_stay
             .expect_err("the manager is stopped");
         drop(frozen);
         let ended = tokio::time::timeout(Duration::from_secs(10), async {
-            while lab.manager.load().await != scopectl::Load::default()
+            while lab.manager.load() != scopectl::Load::default()
                 || is_inside(&cgroup_of(payload.pid()).unwrap(), &name) != keep
             {
                 tokio::time::sleep(Duration::from_millis(5)).await;

@@ -4,7 +4,7 @@
 //! * systemd's private socket names itself `org.freedesktop.systemd1` in the SENDER field of each message (since systemd 237). zbus takes only unique names there and drops the
 //!   connection; so the field is cut out ([`header`]).
 //! * The identity in the handshake may be left out ([`Identity`]), which is what makes EXTERNAL work from inside a user namespace.
-//! * A message that was begun is always finished, whoever is cancelled ([`write`]).
+//! * A message that was begun is always finished, whoever is cancelled ([`Writer`]).
 //!
 //! Everything that a peer can send is bounded ([`frame`]).
 
@@ -13,6 +13,9 @@ mod header;
 mod read;
 mod write;
 
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod stream_tests;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests;

@@ -1,16 +1,17 @@
-use std::io::{IoSlice, Read, Write};
+//! What is cut out of the stream, and what of it zbus reads.
+
+use std::io::Write;
 use std::num::NonZeroU32;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use zbus::Message;
-use zbus::connection::socket::{ReadHalf, WriteHalf};
+use zbus::connection::socket::ReadHalf;
 use zbus::wire::Endian;
 
 use super::frame::{Framer, Rules, Unit};
 use super::header::{MAX_MESSAGE, Malformed};
+use super::stream_tests::pair;
 use super::*;
 
 const CUT: Rules = Rules {
@@ -77,7 +78,7 @@ fn plan() -> impl Strategy<Value = Plan> {
         0..4_u8,
         "[A-Z][a-z]{0,12}",
         any::<(bool, bool, bool)>(),
-        ".{0,20}",
+        "[^\0]{0,20}",
         prop::collection::vec(any::<u32>(), 0..6),
         1..=u32::MAX,
     )
@@ -118,7 +119,7 @@ fn cut(rules: Rules, stream: &[u8], pieces: &[Index]) -> std::result::Result<Vec
 
 /// One header field: its code and its value, of the type that its code has or of any other.
 #[derive(Clone, Debug)]
-enum Value {
+pub(super) enum Value {
     String(u8, String),
     Signature(String),
     Number(u8, u32),
@@ -142,7 +143,7 @@ fn field() -> impl Strategy<Value = (u8, Value)> {
 }
 
 /// Writes a message of these fields the way that the specification says, independently of the code that reads it.
-fn encode(little: bool, fields: &[(u8, Value)], body: &[u8]) -> Vec<u8> {
+pub(super) fn encode(little: bool, fields: &[(u8, Value)], body: &[u8]) -> Vec<u8> {
     fn pad(bytes: &mut Vec<u8>, alignment: usize) {
         while !bytes.len().is_multiple_of(alignment) {
             bytes.push(0);
@@ -272,6 +273,75 @@ proptest! {
     }
 }
 
+/// What zbus reads of a stream behind our transport; `None` where it ends in an error.
+fn parse(private: bool, stream: &[u8]) -> Vec<Option<Message>> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let (mut peer, ours) = pair();
+        let transport = Transport {
+            stream: ours,
+            identity: Identity::Stated,
+            private,
+        };
+        let (mut reader, _writer) = transport.split().take();
+        peer.write_all(stream).unwrap();
+        drop(peer);
+        let mut messages = Vec::new();
+        loop {
+            let message = reader
+                .receive_message(1, &mut Vec::new(), &mut Vec::new())
+                .await;
+            messages.push(message.ok());
+            if let Some(None) = messages.last() {
+                return messages;
+            }
+        }
+    })
+}
+
+proptest! {
+    #[test]
+    fn zbus_reads_a_cut_message_as_it_reads_the_one_without(plan in plan()) {
+        let cut = parse(true, &plan.build(true));
+        let without = parse(false, &plan.build(false));
+        for messages in [&cut, &without] {
+            prop_assert_eq!(messages.len(), 2, "one message and the end");
+        }
+        let (cut, without) = (cut[0].as_ref().unwrap(), without[0].as_ref().unwrap());
+        prop_assert!(cut.header().sender().is_none());
+        prop_assert_eq!(format!("{:?}", cut.header()), format!("{:?}", without.header()));
+        let body: (String, Vec<u32>) = cut.body().deserialize().unwrap();
+        prop_assert_eq!(body, (plan.text.clone(), plan.numbers.clone()));
+        prop_assert_eq!(parse(false, &plan.build(true)).len(), 1, "zbus takes it without the cut as well: is the cut still needed?");
+    }
+
+    // The reader is a task of ours: a panic in it would end the process where panics abort.
+    #[test]
+    fn zbus_does_not_panic_on_what_passes_the_transport(
+        plan in plan(),
+        changes in prop::collection::vec((any::<Index>(), any::<u8>()), 1..4),
+        little in any::<bool>(),
+        fields in prop::collection::vec(field(), 0..9),
+    ) {
+        let mut changed = plan.build(true);
+        for (at, byte) in changes {
+            let at = at.index(changed.len());
+            changed[at] = byte;
+        }
+        for stream in [changed, encode(little, &fields, b"body")] {
+            for private in [true, false] {
+                for message in parse(private, &stream).into_iter().flatten() {
+                    let _ = format!("{:?}", message.header());
+                    let _ = message.body().deserialize::<(u32, crate::bus::ObjectPath, String, String)>();
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn a_message_longer_than_the_bound_is_refused_before_it_is_there() {
     for (body, fields) in [
@@ -354,194 +424,4 @@ fn only_the_first_challenge_is_swallowed_and_only_if_it_was_answered_already() {
     assert_eq!(lines(rules, b"DATA\r\nOK 1\r\n"), [b"OK 1\r\n".to_vec()]);
     assert_eq!(lines(rules, b"DATA \r\nDATA\r\n"), [b"DATA\r\n".to_vec()]);
     assert_eq!(lines(CUT, b"DATA\r\n"), [b"DATA\r\n".to_vec()]);
-}
-
-// --- the socket itself ---
-
-fn pair() -> (std::os::unix::net::UnixStream, UnixStream) {
-    let (peer, ours) = std::os::unix::net::UnixStream::pair().unwrap();
-    ours.set_nonblocking(true).unwrap();
-    (peer, UnixStream::from_std(ours).unwrap())
-}
-
-fn split(stream: UnixStream, identity: Identity) -> (Reader, Writer) {
-    let transport = Transport {
-        stream,
-        identity,
-        private: true,
-    };
-    transport.split().take()
-}
-
-fn with_fds(serial: u32, count: u32) -> Vec<u8> {
-    encode(
-        true,
-        &[(9, Value::Number(b'u', count))],
-        &serial.to_le_bytes(),
-    )
-}
-
-fn send_with(peer: &impl AsFd, bytes: &[u8], fds: &[OwnedFd]) {
-    let fds: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
-    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    if !fds.is_empty() {
-        assert!(control.push(SendAncillaryMessage::ScmRights(&fds)));
-    }
-    let sent = rustix::net::sendmsg(
-        peer,
-        &[IoSlice::new(bytes)],
-        &mut control,
-        SendFlags::empty(),
-    );
-    assert_eq!(sent.unwrap(), bytes.len());
-}
-
-fn pipes(count: usize) -> Vec<OwnedFd> {
-    (0..count)
-        .map(|_| rustix::pipe::pipe().unwrap().0)
-        .collect()
-}
-
-/// Reads one unit, as zbus does: in pieces, collecting the file descriptors.
-async fn read(reader: &mut Reader, length: usize) -> std::io::Result<(Vec<u8>, usize)> {
-    let mut bytes = vec![0; length];
-    let (mut at, mut fds) = (0, 0);
-    while at < length {
-        let end = length.min(at + 7);
-        let (count, more) = reader.recvmsg(&mut bytes[at..end]).await?;
-        if count == 0 {
-            return Err(std::io::ErrorKind::UnexpectedEof.into());
-        }
-        at += count;
-        fds += more.len();
-    }
-    Ok((bytes, fds))
-}
-
-#[tokio::test]
-async fn file_descriptors_come_with_the_message_that_they_belong_to() {
-    let (peer, ours) = pair();
-    let (mut reader, _writer) = split(ours, Identity::Stated);
-    let (first, second, third) = (with_fds(1, 2), with_fds(2, 0), with_fds(3, 300));
-    let middle = first.len() / 2;
-    send_with(&peer, b"OK\r\n", &[]);
-    send_with(&peer, &first[..middle], &pipes(1));
-    send_with(&peer, &first[middle..], &pipes(1));
-    send_with(&peer, &second, &[]);
-    // More than one sendmsg can carry.
-    send_with(&peer, &third[..8], &pipes(253));
-    send_with(&peer, &third[8..], &pipes(47));
-    assert_eq!(read(&mut reader, 4).await.unwrap(), (b"OK\r\n".to_vec(), 0));
-    for (message, fds) in [(first, 2), (second, 0), (third, 300)] {
-        assert_eq!(
-            read(&mut reader, message.len()).await.unwrap(),
-            (message, fds)
-        );
-    }
-}
-
-#[tokio::test]
-async fn file_descriptors_that_do_not_add_up_end_the_connection() {
-    for (declared, sent) in [(2, 1), (0, 1), (1, 2)] {
-        let (peer, ours) = pair();
-        let (mut reader, _writer) = split(ours, Identity::Stated);
-        let message = with_fds(1, declared);
-        send_with(&peer, &message, &pipes(sent));
-        let error = read(&mut reader, message.len()).await.unwrap_err();
-        assert_eq!(
-            error.kind(),
-            std::io::ErrorKind::InvalidData,
-            "{declared} {sent}"
-        );
-    }
-}
-
-#[tokio::test]
-async fn file_descriptors_are_sent_and_too_many_are_refused_before_anything_is() {
-    let (mut peer, ours) = pair();
-    let (_reader, mut writer) = split(ours, Identity::Stated);
-    let build = |count: usize| {
-        let fds: Vec<zbus::Fd<'static>> = pipes(count).into_iter().map(zbus::Fd::from).collect();
-        Message::method_call("/", "Fds").build(&fds).unwrap()
-    };
-    let error = writer.send_message(&build(254)).await.unwrap_err();
-    assert!(error.to_string().contains("254"), "{error}");
-    let message = build(253);
-    writer.send_message(&message).await.unwrap();
-    peer.set_nonblocking(true).unwrap();
-    let (mut reader, _) = split(
-        UnixStream::from_std(peer.try_clone().unwrap()).unwrap(),
-        Identity::Stated,
-    );
-    let length = message.data().len();
-    assert_eq!(
-        read(&mut reader, length).await.unwrap(),
-        (message.data().to_vec(), 253)
-    );
-    assert_eq!(
-        peer.read(&mut [0]).unwrap_err().kind(),
-        std::io::ErrorKind::WouldBlock
-    );
-}
-
-#[tokio::test]
-async fn a_message_whose_sender_was_cancelled_is_finished_before_the_next_one() {
-    let (mut peer, ours) = pair();
-    let (_reader, mut writer) = split(ours, Identity::Stated);
-    let long = Message::method_call("/", "Long")
-        .build(&"x".repeat(1 << 20))
-        .unwrap();
-    let next = Message::method_call("/", "Next").build(&()).unwrap();
-    // The peer does not read, so the long one stops in the middle; one poll is as far as it gets.
-    {
-        let mut sending = std::pin::pin!(writer.send_message(&long));
-        std::future::poll_fn(|context| {
-            assert!(sending.as_mut().poll(context).is_pending());
-            std::task::Poll::Ready(())
-        })
-        .await;
-    }
-    let total = long.data().len() + next.data().len();
-    let reading = std::thread::spawn(move || {
-        let mut bytes = vec![0; total];
-        peer.read_exact(&mut bytes).map(|()| bytes)
-    });
-    writer.send_message(&next).await.unwrap();
-    let bytes = reading.join().unwrap().unwrap();
-    assert_eq!(bytes, [&long.data()[..], &next.data()[..]].concat());
-}
-
-#[tokio::test]
-async fn the_identity_is_left_out_where_it_has_no_meaning_to_the_server() {
-    for (identity, expected) in [
-        (Identity::Stated, &b"\0AUTH EXTERNAL 30\r\nBEGIN\r\n"[..]),
-        (Identity::Unstated, b"\0AUTH EXTERNAL\r\nDATA\r\nBEGIN\r\n"),
-    ] {
-        let (mut peer, ours) = pair();
-        let (_reader, mut writer) = split(ours, identity);
-        let mut bytes = &b"\0AUTH EXTERNAL 30\r\nBEGIN\r\n"[..];
-        while !bytes.is_empty() {
-            let written = writer.sendmsg(bytes, &[]).await.unwrap();
-            bytes = &bytes[written..];
-        }
-        writer.close().await.unwrap();
-        let mut received = Vec::new();
-        peer.read_to_end(&mut received).unwrap();
-        assert_eq!(received, expected);
-    }
-}
-
-#[tokio::test]
-async fn bytes_that_are_not_dbus_are_an_error_and_the_end_is_an_end() {
-    let (mut peer, ours) = pair();
-    let (mut reader, _writer) = split(ours, Identity::Stated);
-    peer.write_all(b"HTTP/1.1 400 Bad Request\n\n").unwrap();
-    let error = reader.recvmsg(&mut [0; 16]).await.unwrap_err();
-    assert_eq!(error.kind(), std::io::ErrorKind::InvalidData);
-
-    let (peer, ours) = pair();
-    let (mut reader, _writer) = split(ours, Identity::Stated);
-    drop(peer);
-    assert_eq!(reader.recvmsg(&mut [0; 16]).await.unwrap().0, 0);
 }

@@ -96,7 +96,8 @@ impl WriteHalf for Writer {
 fn send(stream: &UnixStream, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_PER_WRITE))];
     let mut control = SendAncillaryBuffer::new(&mut space);
-    if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
+    let too_many = fds.len() > FDS_PER_WRITE;
+    if too_many || (!fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds))) {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
             format!(
