@@ -51,9 +51,7 @@ fn a_start_dropped_while_its_job_runs_ends_and_is_undone() {
         let call = starts.next().await;
         let job = call.take();
         call.reply_job(&job).await;
-        while lab.manager.load().await.jobs_waited_for == 0 {
-            tokio::task::yield_now().await;
-        }
+        lab.waiting().await;
         job.run();
         start.abort();
         assert!(start.await.unwrap_err().is_cancelled());
