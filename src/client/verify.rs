@@ -101,7 +101,13 @@ impl Start {
             );
             match cgroup.add_process(&entrant.process).await {
                 Ok(()) => {}
-                Err(error) if error.kind() == ErrorKind::ProcessGone => {}
+                Err(error) if error.kind() == ErrorKind::ProcessGone => {
+                    // One that is on its way out counts as alive a moment longer, and stays where it is.
+                    return Ok(match self.look(entrant, unit).await?.place() {
+                        Place::Outside => Place::NeverInside,
+                        place => place,
+                    });
+                }
                 Err(error) => return Err(error),
             }
         }

@@ -98,19 +98,19 @@ impl Lab {
 
     /// Waits until a job's signal is waited for.
     pub(crate) async fn waiting(&self) {
-        while self.manager.load().await.jobs_waited_for == 0 {
+        while self.manager.load().jobs_waited_for == 0 {
             tokio::task::yield_now().await;
         }
     }
 
     /// Nothing is queued, in flight or waited for, now.
     pub(crate) async fn assert_idle(&self) {
-        assert_eq!(self.manager.load().await, Load::default());
+        assert_eq!(self.manager.load(), Load::default());
     }
 
     /// Waits until nothing is queued, in flight or waited for.
     pub(crate) async fn idle(&self) {
-        while self.manager.load().await != Load::default() {
+        while self.manager.load() != Load::default() {
             tokio::task::yield_now().await;
         }
     }

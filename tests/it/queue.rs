@@ -19,10 +19,10 @@ fn twenty_starts_at_once_keep_to_the_bound() {
             .map(|(n, sleeper)| lab.start(patient(&format!("{n}.scope")), [sleeper.process()]))
             .collect();
         let mut waiting = VecDeque::from([calls.next().await, calls.next().await]);
-        while lab.manager.load().await.starts_queued < 18 {
+        while lab.manager.load().starts_queued < 18 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(lab.manager.load().await.starts_in_flight, 2);
+        assert_eq!(lab.manager.load().starts_in_flight, 2);
         for left in (0..20).rev() {
             assert!(calls.try_next().is_none());
             waiting.pop_front().unwrap().answer().await;
@@ -68,7 +68,7 @@ fn a_process_that_ends_in_the_queue_is_never_handed_over() {
         let busy = lab.start(patient("busy.scope"), [first.process()]);
         let call = calls.next().await;
         let start = lab.start(patient("queued.scope"), [second.process()]);
-        while lab.manager.load().await.starts_queued == 0 {
+        while lab.manager.load().starts_queued == 0 {
             tokio::task::yield_now().await;
         }
         second.end();

@@ -20,7 +20,12 @@ impl Lab {
     }
 
     pub(crate) async fn with(transport: Transport) -> Self {
-        let embedded = Embedded::start().expect(
+        let mut builder = Embedded::builder().bus(true);
+        // Another root directory has another systemd: see `tests/roots/make`.
+        if let Some(root) = std::env::var_os("SCOPECTL_TEST_ROOT") {
+            builder = builder.root(root);
+        }
+        let embedded = builder.start().expect(
             "the embedded manager starts (root, cgroup2, systemd and dbus-daemon are needed)",
         );
         let manager = connect(&embedded, transport).await;
