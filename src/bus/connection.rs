@@ -73,9 +73,8 @@ impl Bus {
     }
 
     async fn attempt(endpoint: &Endpoint) -> std::result::Result<Self, Failure> {
-        let stream = open(&endpoint.socket())
-            .await
-            .map_err(|error| Failure::of_connect(endpoint, error))?;
+        let stream =
+            open(&endpoint.socket()).map_err(|error| Failure::of_connect(endpoint, error))?;
         let peer = identity::peer_pid(&stream);
         let transport = Transport {
             stream,
@@ -200,17 +199,21 @@ impl Drop for Bus {
     }
 }
 
-async fn open(socket: &SocketName) -> std::io::Result<UnixStream> {
-    match socket {
-        SocketName::Path(path) => UnixStream::connect(path).await,
-        SocketName::Abstract(name) => {
-            // Tokio's way of writing an abstract address.
-            let mut bytes = vec![0];
-            bytes.extend_from_slice(name);
-            let path: std::ffi::OsString = std::os::unix::ffi::OsStringExt::from_vec(bytes);
-            UnixStream::connect(path).await
-        }
-    }
+/// A Unix socket connects at once or not at all (EAGAIN: the other side's queue is full), so that there is nothing to wait for.
+fn open(socket: &SocketName) -> std::io::Result<UnixStream> {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+    let address = match socket {
+        SocketName::Path(path) => SocketAddrUnix::new(path.as_path()),
+        SocketName::Abstract(name) => SocketAddrUnix::new_abstract_name(name),
+    }?;
+    let fd = rustix::net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+        None,
+    )?;
+    rustix::net::connect(&fd, &address)?;
+    UnixStream::from_std(std::os::unix::net::UnixStream::from(fd))
 }
 
 fn silent(endpoint: &Endpoint) -> Error {

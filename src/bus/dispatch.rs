@@ -61,9 +61,12 @@ impl Bus {
             before.abort();
         }
         if self.is_bus() {
-            for rule in rules() {
-                self.driver().add_match(rule, deadline).await?;
-            }
+            let [first, second] = rules();
+            let driver = self.driver();
+            tokio::try_join!(
+                driver.add_match(first, deadline),
+                driver.add_match(second, deadline),
+            )?;
         }
         Ok(())
     }

@@ -155,7 +155,8 @@ impl Inner {
         match self.contains(process)? {
             Some(true) => Ok(()),
             None => Err(gone()),
-            Some(false) if process.state() != State::Alive => Err(gone()),
+            // The kernel takes the number of a process that is ending, and leaves the process where it is.
+            Some(false) if process.is_ending()? => Err(gone()),
             Some(false) => Err(Error::new(
                 ErrorKind::Cgroup,
                 format!(

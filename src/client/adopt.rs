@@ -9,6 +9,7 @@ use crate::scope::Scope;
 use crate::unit::{ScopeName, UnitName};
 use crate::{Error, ErrorKind, Result};
 
+use super::peer::version_number;
 use super::{Client, Identity};
 
 impl Client {
@@ -75,7 +76,8 @@ impl Client {
     pub(crate) async fn version(&self) -> Result<Option<u32>> {
         self.check_caller()?;
         self.ask(self.call_deadline(), |link, deadline| async move {
-            Ok(link.peer(deadline).await?.version)
+            let version = link.bus.manager().version(deadline).await?;
+            Ok(version_number(&version))
         })
         .await
     }

@@ -29,17 +29,15 @@ impl Client {
     ) -> Result<Option<String>> {
         let asked = self
             .ask(deadline, |link, deadline| async move {
-                let path = link.control_group(unit, deadline).await?;
-                let root = link.peer(deadline).await?.root.clone();
-                Ok((path, root))
+                match link.control_group(unit, deadline).await? {
+                    path if path.is_empty() => Ok(None),
+                    path => link.map(&path, deadline).await.map(Some),
+                }
             })
             .await;
         match asked {
-            Ok((path, _)) if path.is_empty() => Ok(None),
-            Ok((path, Some(root))) => Ok(Some(root.map(&path))),
-            Ok((path, None)) => Ok(Some(path)),
             Err(error) if error.kind() == ErrorKind::NoSuchUnit => Ok(None),
-            Err(error) => Err(error),
+            answer => answer,
         }
     }
 

@@ -168,7 +168,7 @@ impl Start {
         let deadline = self.client.call_deadline_within(self.deadline);
         let unit_name = UnitName::from(self.plan.unit.clone());
         if link.scope_is_delegated(&unit_name, deadline).await? {
-            link.peer(deadline).await?.check_same_pid_namespace()?;
+            link.peer.check_same_pid_namespace()?;
             self.joining(&state).await?;
             link.attach_processes(&unit, self.pids(), deadline).await?;
             return Ok(Next::Joined);

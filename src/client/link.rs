@@ -21,9 +21,10 @@ type Table = JobTable<oneshot::Sender<JobResult>>;
 /// One connection to a manager.
 pub(crate) struct Link {
     pub(crate) bus: Bus,
+    pub(crate) peer: Peer,
+    /// The manager's own `ControlGroup`; asked once, where it is needed.
+    control_group: OnceCell<String>,
     shared: Arc<Shared>,
-    hierarchy: Option<Arc<Hierarchy>>,
-    peer: OnceCell<Peer>,
 }
 
 struct Shared {
@@ -45,7 +46,7 @@ impl Link {
     /// `hierarchy`: the caller's own, if there is one.
     pub(crate) async fn connect(
         endpoint: &Endpoint,
-        hierarchy: Option<Arc<Hierarchy>>,
+        hierarchy: Option<&Hierarchy>,
         deadline: Instant,
     ) -> Result<Self> {
         let bus = Bus::connect(endpoint, deadline).await?;
@@ -55,7 +56,7 @@ impl Link {
             lost: AtomicBool::new(false),
         });
         let sink = Arc::clone(&shared);
-        bus.on_event(deadline, move |event| match event {
+        let events = bus.on_event(deadline, move |event| match event {
             Event::JobRemoved { job, result, .. } => {
                 let result = JobResult::parse(&result);
                 for waiter in sink.jobs().removed(&job, result.clone()) {
@@ -71,21 +72,26 @@ impl Link {
                 drop(jobs);
                 sink.disturbances.send_modify(|n| *n += 1);
             }
-        })
-        .await?;
+        });
+        let ((), peer) = tokio::try_join!(events, Peer::look(&bus, hierarchy, deadline))?;
         Ok(Self {
             bus,
+            peer,
+            control_group: OnceCell::new(),
             shared,
-            hierarchy,
-            peer: OnceCell::new(),
         })
     }
 
-    /// Who answers on the other side; asked once.
-    pub(crate) async fn peer(&self, deadline: Instant) -> Result<&Peer> {
-        self.peer
-            .get_or_try_init(|| Peer::ask(&self.bus, self.hierarchy.as_deref(), deadline))
-            .await
+    /// What the manager calls `path`, as the caller reads it; as it is, where that cannot be known.
+    pub(crate) async fn map(&self, path: &str, deadline: Instant) -> Result<String> {
+        let own = self
+            .control_group
+            .get_or_try_init(|| async { self.bus.manager().control_group(deadline).await })
+            .await?;
+        Ok(self
+            .peer
+            .mapping(own)
+            .map_or_else(|| path.to_owned(), |mapping| mapping.map(path)))
     }
 
     /// Makes a call that queues a job. `call` gives the job's object path.

@@ -123,10 +123,10 @@ impl Client {
         if let Some(link) = self.current() {
             return Ok(link);
         }
-        let hierarchy = self.hierarchy().await.ok().cloned();
+        let hierarchy = self.hierarchy().await.ok();
         let mut first_error = None;
         for endpoint in &self.endpoints {
-            match Link::connect(endpoint, hierarchy.clone(), deadline).await {
+            match Link::connect(endpoint, hierarchy.map(Arc::as_ref), deadline).await {
                 Ok(link) => {
                     let link = Arc::new(link);
                     *self.link() = Some(Arc::clone(&link));

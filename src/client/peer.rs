@@ -1,23 +1,69 @@
 //! Who is on the other side of a connection: the manager's process and its place in the cgroup tree.
 
+use std::time::Duration;
+
 use tokio::time::Instant;
 
 use crate::bus::Bus;
 use crate::cgroup::{Hierarchy, ManagerRoot, ProcCgroup};
 use crate::{Error, ErrorKind, Result};
 
-/// The manager behind a connection.
+use super::ask::Pause;
+
+/// How long a bus may be without a manager on it: one that executes itself again, or has only just started the bus.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The manager behind a connection: what is known of it without asking it.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
     /// `None`: its process cannot be seen from here (it is in another pid namespace).
-    pub(crate) pid: Option<u32>,
-    /// Maps its `ControlGroup` paths to those that the caller reads; `None` where that cannot be known.
-    pub(crate) root: Option<ManagerRoot>,
-    /// The number in its version string; `None` if it has none.
-    pub(crate) version: Option<u32>,
+    pid: Option<u32>,
+    /// Its own cgroup, as the caller reads it.
+    cgroup: Option<String>,
+    /// See [`ManagerRoot::with_ancestors`].
+    ancestors: Vec<String>,
 }
 
 impl Peer {
+    pub(crate) async fn look(
+        bus: &Bus,
+        hierarchy: Option<&Hierarchy>,
+        deadline: Instant,
+    ) -> Result<Self> {
+        let patient_until = deadline.min(Instant::now() + PATIENCE);
+        let mut pause = Pause::short();
+        let pid = loop {
+            match bus.manager_pid(deadline).await {
+                Err(error)
+                    if error.kind() == ErrorKind::NoManager && Instant::now() < patient_until =>
+                {
+                    pause.wait(patient_until).await;
+                }
+                answer => break answer?,
+            }
+        };
+        let cgroup = pid
+            .and_then(|pid| std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok())
+            .and_then(|text| ProcCgroup::parse(&text, false).unified().map(str::to_owned));
+        Ok(Self {
+            pid,
+            cgroup,
+            ancestors: hierarchy.map_or(&[][..], Hierarchy::ancestors).to_vec(),
+        })
+    }
+
+    /// The cgroup below which its units are; `None` where that cannot be known.
+    pub(crate) fn root(&self) -> Option<ManagerRoot> {
+        self.mapping("")
+    }
+
+    /// Maps the manager's `ControlGroup` paths to those that the caller reads, from the one that it gives to itself.
+    pub(crate) fn mapping(&self, own_control_group: &str) -> Option<ManagerRoot> {
+        ManagerRoot::new(self.cgroup.as_deref()?, own_control_group)
+            .ok()
+            .map(|root| root.with_ancestors(&self.ancestors))
+    }
+
     /// A process number handed to a manager in another pid namespace would name somebody else's process.
     pub(crate) fn check_same_pid_namespace(&self) -> Result<()> {
         match self.pid {
@@ -28,33 +74,10 @@ impl Peer {
             )),
         }
     }
-
-    pub(crate) async fn ask(
-        bus: &Bus,
-        hierarchy: Option<&Hierarchy>,
-        deadline: Instant,
-    ) -> Result<Self> {
-        let manager = bus.manager();
-        let (pid, control_group, version) = tokio::try_join!(
-            bus.manager_pid(deadline),
-            manager.control_group(deadline),
-            manager.version(deadline),
-        )?;
-        let root = pid
-            .and_then(|pid| std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok())
-            .and_then(|text| ProcCgroup::parse(&text, false).unified().map(str::to_owned))
-            .and_then(|path| ManagerRoot::new(&path, &control_group).ok())
-            .map(|root| root.with_ancestors(hierarchy.map_or(&[], Hierarchy::ancestors)));
-        Ok(Self {
-            pid,
-            root,
-            version: version_number(&version),
-        })
-    }
 }
 
 /// The first run of digits: `252.39-1~deb12u2`, `v219`, `257 (257.7-1.fc42)`.
-fn version_number(text: &str) -> Option<u32> {
+pub(crate) fn version_number(text: &str) -> Option<u32> {
     let digits = text.trim_start_matches(|c: char| !c.is_ascii_digit());
     let end = digits
         .find(|c: char| !c.is_ascii_digit())

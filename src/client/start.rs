@@ -268,7 +268,10 @@ impl Start {
     async fn call(&mut self, link: &Link) -> Result<PendingJob> {
         let deadline = self.client.call_deadline_within(self.deadline);
         self.sent = true;
-        if self.client.sends_pidfds() && self.entrants.len() <= link.bus.most_pidfds() {
+        if self.client.sends_pidfds()
+            && !self.is_caller_alone()
+            && self.entrants.len() <= link.bus.most_pidfds()
+        {
             let pidfds: Vec<_> = self.entrants.iter().map(|e| e.process.pidfd()).collect();
             let call = link.start_transient_scope(
                 self.plan.unit.as_str(),
@@ -276,9 +279,7 @@ impl Start {
                 &pidfds,
                 deadline,
             );
-            // Who the manager is will be wanted right after; on a new connection the questions travel with the call.
-            let (queued, _) = tokio::join!(link.queue_job(call), link.peer(deadline));
-            match queued {
+            match link.queue_job(call).await {
                 Err(error) if error.kind() == ErrorKind::UnknownProperty => {
                     tracing::debug!(%error, "PIDFDs refused, sending PIDs");
                     self.client.pidfds_were_refused();
@@ -287,12 +288,17 @@ impl Start {
             }
         }
         // A number means somebody else in another pid namespace.
-        let peer = link.peer(deadline).await?;
-        peer.check_same_pid_namespace()?;
+        link.peer.check_same_pid_namespace()?;
         let mut properties = self.plan.properties.clone();
         properties.push(("PIDs", PropertyValue::U32List(self.pids())));
         let call = link.start_transient_scope(self.plan.unit.as_str(), &properties, &[], deadline);
         link.queue_job(call).await
+    }
+
+    /// The caller waits here until the job is done, so that its number cannot become another's meanwhile: it needs no pidfd, and an older systemd is spared
+    /// the question whether it takes one.
+    fn is_caller_alone(&self) -> bool {
+        matches!(self.entrants.as_slice(), [only] if only.process.pid() == std::process::id())
     }
 
     pub(super) fn pids(&self) -> Vec<u32> {

@@ -43,11 +43,9 @@ impl Start {
             .client
             .connection(self.client.call_deadline_within(self.deadline))
             .await?;
-        let peer = link
-            .peer(self.client.call_deadline_within(self.deadline))
-            .await?;
+        let root = link.peer.root();
         let name = self.plan.unit.clone();
-        let unit_path = UnitPath::new(peer.root.as_ref(), name.as_str());
+        let unit_path = UnitPath::new(root.as_ref(), name.as_str());
         let mut unit = Unit {
             path: unit_path,
             cgroup: None,
@@ -103,7 +101,13 @@ impl Start {
             );
             match cgroup.add_process(&entrant.process).await {
                 Ok(()) => {}
-                Err(error) if error.kind() == ErrorKind::ProcessGone => {}
+                Err(error) if error.kind() == ErrorKind::ProcessGone => {
+                    // One that is on its way out counts as alive a moment longer, and stays where it is.
+                    return Ok(match self.look(entrant, unit).await?.place() {
+                        Place::Outside => Place::NeverInside,
+                        place => place,
+                    });
+                }
                 Err(error) => return Err(error),
             }
         }

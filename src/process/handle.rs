@@ -111,6 +111,11 @@ impl Process {
         state_of(self.pidfd())
     }
 
+    /// Whether it has ended or is about to: it runs no code of its own any more.
+    pub(crate) fn is_ending(&self) -> Result<bool> {
+        Ok(self.state() != State::Alive || self.stat()?.is_none_or(|stat| stat.is_exiting()))
+    }
+
     /// The parent's pid; 0 where that is outside the pid namespace, `None` where the process is gone.
     pub(crate) fn parent(&self) -> Result<Option<u32>> {
         Ok(self.stat()?.map(|stat| stat.parent))

@@ -3,7 +3,7 @@
 use scopectl::{ErrorKind, IfExists, ScopeSpec};
 
 use crate::cgroups::{Sleeper, processes_in};
-use crate::lab::{FOREVER, Lab, SHORT, check, error, patient, scope};
+use crate::lab::{FOREVER, Lab, STEP, check, check_fast, error, patient, scope};
 
 const NAME: &str = "taken.scope";
 
@@ -69,6 +69,7 @@ fn reset_failed_tries_once_more_and_no_further() {
         let second = starts.next().await;
         // Somebody was quicker.
         lab.fake.add_unit(NAME, "somebody else's");
+        lab.fake.table(|table| table.set(NAME, "failed", "failed"));
         second.refuse_as_systemd("UnitExists").await;
         let error = error(start).await;
         assert_eq!(error.kind(), ErrorKind::UnitExists, "{error}");
@@ -158,12 +159,12 @@ fn wait_gone_may_meet_the_answer_more_than_once() {
 
 #[test]
 fn wait_gone_ends_in_time_when_the_unit_stays_for_ever() {
-    check(async {
+    check_fast(STEP, async {
         let lab = Lab::new().await;
         lab.fake.add_unit(NAME, "somebody else's");
         let mut sleeper = Sleeper::new();
         let before = sleeper.cgroup();
-        let spec = spec(IfExists::WaitGone).start_timeout(SHORT);
+        let spec = ScopeSpec::new(NAME).if_exists(IfExists::WaitGone);
         let error = error(lab.start(spec, [sleeper.process()])).await;
         assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
         assert!(error.to_string().contains("without a process"), "{error}");

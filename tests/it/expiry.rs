@@ -3,16 +3,16 @@
 use scopectl::{ErrorKind, Phase, ScopeSpec};
 
 use crate::cgroups::Sleeper;
-use crate::lab::{Lab, check, check_fast, error, hasty, scope};
+use crate::lab::{Lab, STEP, check_fast, error, scope};
 
 #[test]
 fn a_job_that_does_not_end_is_cancelled_and_nothing_is_left() {
-    check(async {
+    check_fast(STEP, async {
         let lab = Lab::new().await;
         let mut sleeper = Sleeper::new();
         let before = sleeper.cgroup();
         let mut starts = lab.fake.hold("StartTransientUnit");
-        let start = lab.start(hasty("slow.scope"), [sleeper.process()]);
+        let start = lab.start(ScopeSpec::new("slow.scope"), [sleeper.process()]);
         let call = starts.next().await;
         let job = call.take();
         call.reply_job(&job).await;
@@ -30,12 +30,12 @@ fn a_job_that_does_not_end_is_cancelled_and_nothing_is_left() {
 
 #[test]
 fn a_job_that_ends_while_it_is_cancelled_is_a_late_success() {
-    check(async {
+    check_fast(STEP, async {
         let lab = Lab::new().await;
         let sleeper = Sleeper::new();
         let mut starts = lab.fake.hold("StartTransientUnit");
         let mut cancels = lab.fake.hold("CancelJob");
-        let start = lab.start(hasty("late.scope"), [sleeper.process()]);
+        let start = lab.start(ScopeSpec::new("late.scope"), [sleeper.process()]);
         let call = starts.next().await;
         let job = call.take();
         call.reply_job(&job).await;
@@ -52,7 +52,7 @@ fn a_job_that_ends_while_it_is_cancelled_is_a_late_success() {
 
 #[test]
 fn a_job_that_cannot_be_cancelled_gives_way_to_a_stop() {
-    check_fast(async {
+    check_fast(STEP, async {
         let lab = Lab::new().await;
         let mut sleeper = Sleeper::new();
         let mut starts = lab.fake.hold("StartTransientUnit");
@@ -76,11 +76,11 @@ fn a_job_that_cannot_be_cancelled_gives_way_to_a_stop() {
 
 #[test]
 fn a_scope_that_has_run_and_ended_is_no_timeout() {
-    check(async {
+    check_fast(STEP, async {
         let lab = Lab::new().await;
         let mut sleeper = Sleeper::new();
         let mut starts = lab.fake.hold("StartTransientUnit");
-        let start = lab.start(hasty("over.scope"), [sleeper.process()]);
+        let start = lab.start(ScopeSpec::new("over.scope"), [sleeper.process()]);
         let call = starts.next().await;
         let job = call.take();
         call.reply_job(&job).await;

@@ -6,7 +6,7 @@ use scopectl::{ErrorKind, ScopeSpec};
 use tokio::time::Instant;
 
 use crate::cgroups::Sleeper;
-use crate::lab::{Lab, check_fast, error, scope};
+use crate::lab::{LONG_STEP, Lab, check_fast, error, scope};
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
 /// The default of the start's time, and of the undo's.
@@ -14,7 +14,7 @@ const LIMIT: Duration = Duration::from_secs(30 + 10);
 
 #[test]
 fn a_reply_after_an_hour_to_a_call_that_was_not_taken_finds_nobody() {
-    check_fast(async {
+    check_fast(LONG_STEP, async {
         let lab = Lab::new().await;
         let mut sleeper = Sleeper::new();
         let before = sleeper.cgroup();
@@ -44,7 +44,7 @@ fn a_reply_after_an_hour_to_a_call_that_was_not_taken_finds_nobody() {
 
 #[test]
 fn a_reply_after_an_hour_to_a_call_that_was_taken_is_not_waited_for() {
-    check_fast(async {
+    check_fast(LONG_STEP, async {
         let lab = Lab::new().await;
         let sleeper = Sleeper::new();
         let begun = Instant::now();
@@ -67,7 +67,7 @@ fn a_reply_after_an_hour_to_a_call_that_was_taken_is_not_waited_for() {
 
 #[test]
 fn who_has_two_hours_gets_the_scope_after_one() {
-    check_fast(async {
+    check_fast(LONG_STEP, async {
         let lab = Lab::with(|connect| connect.call_timeout(2 * HOUR)).await;
         let sleeper = Sleeper::new();
         let mut calls = lab.fake.hold("StartTransientUnit");

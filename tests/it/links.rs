@@ -1,9 +1,9 @@
 //! Connections that end: before the call, between call and reply, between reply and signal, in a stop, and for good.
 
-use scopectl::{ErrorKind, Instance, Manager, Stop};
+use scopectl::{ErrorKind, Instance, Manager, ScopeSpec, Stop};
 
 use crate::cgroups::Sleeper;
-use crate::lab::{Lab, check, check_fast, error, patient, scope};
+use crate::lab::{Lab, STEP, check, check_fast, error, patient, scope};
 
 #[test]
 fn a_connection_that_ended_before_the_call_is_made_again() {
@@ -70,6 +70,7 @@ fn a_connection_that_ends_between_reply_and_signal_leads_to_questions_on_the_nex
         let call = starts.next().await;
         let job = call.take();
         call.reply_job(&job).await;
+        lab.waiting().await;
         call.hang_up().await;
         questions.next().await.answer().await;
         drop(questions);
@@ -81,6 +82,26 @@ fn a_connection_that_ends_between_reply_and_signal_leads_to_questions_on_the_nex
             lab.fake.cgroup().proc_path("replied.scope")
         );
         lab.assert_idle().await;
+    });
+}
+
+#[test]
+fn a_connection_that_ends_while_the_reply_is_read_leads_to_questions_too() {
+    check(async {
+        for _ in 0..20 {
+            let lab = Lab::new().await;
+            let sleeper = Sleeper::new();
+            let mut starts = lab.fake.hold("StartTransientUnit");
+            let start = lab.start(patient("replied.scope"), [sleeper.process()]);
+            let call = starts.next().await;
+            let job = call.take();
+            job.run();
+            job.vanish();
+            call.reply_job(&job).await;
+            call.hang_up().await;
+            scope(start).await;
+            lab.assert_idle().await;
+        }
     });
 }
 
@@ -154,6 +175,7 @@ fn a_stop_whose_connection_ends_after_the_reply_is_waited_for() {
         let call = stops.next().await;
         let job = call.take();
         call.reply_job(&job).await;
+        lab.waiting().await;
         call.hang_up().await;
         job.stop().await;
         job.vanish();
@@ -164,15 +186,12 @@ fn a_stop_whose_connection_ends_after_the_reply_is_waited_for() {
 
 #[test]
 fn a_manager_that_ended_for_good_ends_the_start_and_harms_nobody() {
-    check_fast(async {
+    check_fast(STEP, async {
         let lab = Lab::new().await;
         let old = lab.fake.cgroup().make("old");
         let mut sleeper = Sleeper::inside(&old);
         let mut starts = lab.fake.hold("StartTransientUnit");
-        let start = lab.start(
-            patient("gone.scope").start_timeout(MINUTE),
-            [sleeper.process()],
-        );
+        let start = lab.start(patient("gone.scope"), [sleeper.process()]);
         let call = starts.next().await;
         let job = call.take();
         call.reply_job(&job).await;
@@ -189,14 +208,11 @@ fn a_manager_that_ended_for_good_ends_the_start_and_harms_nobody() {
 
 #[test]
 fn a_manager_that_ended_before_the_call_is_an_error_that_says_so() {
-    check_fast(async {
+    check_fast(STEP, async {
         let lab = Lab::new().await;
         let mut sleeper = Sleeper::new();
         lab.fake.end().await;
-        let start = lab.start(
-            patient("gone.scope").start_timeout(MINUTE),
-            [sleeper.process()],
-        );
+        let start = lab.start(patient("gone.scope"), [sleeper.process()]);
         let error = error(start).await;
         assert_eq!(error.kind(), ErrorKind::NoManager, "{error}");
         assert!(sleeper.is_running());
@@ -206,7 +222,7 @@ fn a_manager_that_ended_before_the_call_is_an_error_that_says_so() {
 
 #[test]
 fn a_manager_that_came_back_is_found_again() {
-    check_fast(async {
+    check_fast(STEP, async {
         let lab = Lab::new().await;
         let sleeper = Sleeper::new();
         let mut starts = lab.fake.hold("StartTransientUnit");
@@ -235,5 +251,3 @@ fn nothing_that_listens_is_no_manager() {
         assert!(error.to_string().contains("systemd/private"), "{error}");
     });
 }
-
-const MINUTE: std::time::Duration = std::time::Duration::from_secs(60);

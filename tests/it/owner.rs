@@ -8,7 +8,7 @@ use scopectl::{ErrorKind, Instance, Manager, Stop};
 
 use crate::cgroups::Sleeper;
 use crate::fake::Fake;
-use crate::lab::{Lab, check, error, hasty, patient, scope};
+use crate::lab::{Lab, check, error, patient, scope};
 
 /// A dbus-daemon of the test's own. Dropping it ends it.
 struct Bus {
@@ -99,9 +99,7 @@ fn a_new_owner_between_reply_and_signal_leads_to_questions() {
         let call = starts.next().await;
         let job = call.take();
         call.reply_job(&job).await;
-        while lab.manager.load().await.jobs_waited_for == 0 {
-            tokio::task::yield_now().await;
-        }
+        lab.waiting().await;
         lab.fake.leave_bus().await;
         job.run();
         job.vanish();
@@ -124,9 +122,7 @@ fn the_new_owners_signal_is_heard() {
         let call = starts.next().await;
         let job = call.take();
         call.reply_job(&job).await;
-        while lab.manager.load().await.jobs_waited_for == 0 {
-            tokio::task::yield_now().await;
-        }
+        lab.waiting().await;
         lab.fake.leave_bus().await;
         lab.fake.join_bus().await;
         // The job survives a re-execution, and is still there when it is asked for.
@@ -192,9 +188,7 @@ fn a_stop_outlasts_a_new_owner() {
         let call = stops.next().await;
         let job = call.take();
         call.reply_job(&job).await;
-        while lab.manager.load().await.jobs_waited_for == 0 {
-            tokio::task::yield_now().await;
-        }
+        lab.waiting().await;
         lab.fake.leave_bus().await;
         job.stop().await;
         job.vanish();
@@ -212,7 +206,7 @@ fn a_start_outlasts_the_moment_in_which_nobody_owns_the_name() {
         let sleeper = Sleeper::new();
         lab.fake.leave_bus().await;
         let start = lab.start(patient("moment.scope"), [sleeper.process()]);
-        while lab.manager.load().await.starts_in_flight == 0 {
+        while lab.manager.load().starts_in_flight == 0 {
             tokio::task::yield_now().await;
         }
         // The name is asked for on a new connection, which takes several answers of the bus; the call needs one.
@@ -233,7 +227,7 @@ fn a_bus_without_a_systemd_on_it_is_no_manager() {
         let lab = bus.lab().await;
         lab.fake.leave_bus().await;
         let mut sleeper = Sleeper::new();
-        let error = error(lab.start(hasty("nobody.scope"), [sleeper.process()])).await;
+        let error = error(lab.start(patient("nobody.scope"), [sleeper.process()])).await;
         assert_eq!(error.kind(), ErrorKind::NoManager, "{error}");
         assert!(sleeper.is_running());
         lab.assert_idle().await;
@@ -251,9 +245,7 @@ fn a_bus_that_ended_and_came_back_is_connected_to_again() {
         let call = starts.next().await;
         let job = call.take();
         call.reply_job(&job).await;
-        while lab.manager.load().await.jobs_waited_for == 0 {
-            tokio::task::yield_now().await;
-        }
+        lab.waiting().await;
         drop(bus);
         job.run();
         job.vanish();

@@ -1,16 +1,20 @@
 //! The reply to the start call: an error, or none.
 
+use std::time::Duration;
+
 use scopectl::ErrorKind;
 
 use crate::cgroups::Sleeper;
-use crate::lab::{Lab, SHORT, check, error, patient, scope};
+use crate::lab::{Lab, STEP, check, check_fast, error, patient, scope};
+
+const SECONDS: Duration = Duration::from_secs(10);
 
 const NO_REPLY: &str = "org.freedesktop.DBus.Error.NoReply";
 
 #[test]
 fn a_lost_reply_to_a_call_that_was_taken_is_told_by_the_mark_in_the_description() {
-    check(async {
-        let lab = Lab::with(|connect| connect.call_timeout(SHORT)).await;
+    check_fast(STEP, async {
+        let lab = Lab::with(|connect| connect.call_timeout(SECONDS)).await;
         let sleeper = Sleeper::new();
         let mut starts = lab.fake.hold("StartTransientUnit");
         let start = lab.start(patient("taken.scope"), [sleeper.process()]);
@@ -27,8 +31,8 @@ fn a_lost_reply_to_a_call_that_was_taken_is_told_by_the_mark_in_the_description(
 
 #[test]
 fn a_call_that_was_not_taken_is_sent_again() {
-    check(async {
-        let lab = Lab::with(|connect| connect.call_timeout(SHORT)).await;
+    check_fast(STEP, async {
+        let lab = Lab::with(|connect| connect.call_timeout(SECONDS)).await;
         let sleeper = Sleeper::new();
         let mut starts = lab.fake.hold("StartTransientUnit");
         let start = lab.start(patient("again.scope"), [sleeper.process()]);
@@ -42,8 +46,8 @@ fn a_call_that_was_not_taken_is_sent_again() {
 
 #[test]
 fn calls_that_are_never_answered_end_the_start() {
-    check(async {
-        let lab = Lab::with(|connect| connect.call_timeout(SHORT)).await;
+    check_fast(STEP, async {
+        let lab = Lab::with(|connect| connect.call_timeout(SECONDS)).await;
         let mut sleeper = Sleeper::new();
         let starts = lab.fake.hold("StartTransientUnit");
         let start = lab.start(patient("silent.scope"), [sleeper.process()]);
@@ -95,8 +99,8 @@ fn no_reply_to_a_call_that_was_not_taken_leads_to_another_one() {
 
 #[test]
 fn unit_exists_after_a_lost_reply_may_be_our_own_unit() {
-    check(async {
-        let lab = Lab::with(|connect| connect.call_timeout(SHORT)).await;
+    check_fast(STEP, async {
+        let lab = Lab::with(|connect| connect.call_timeout(SECONDS)).await;
         let sleeper = Sleeper::new();
         let mut starts = lab.fake.hold("StartTransientUnit");
         let mut questions = lab.fake.hold("ListUnitsByNames");

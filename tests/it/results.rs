@@ -1,9 +1,9 @@
 //! Every way in which a job can end.
 
-use scopectl::{ErrorKind, JobResult, Phase};
+use scopectl::{ErrorKind, JobResult, Phase, ScopeSpec};
 
 use crate::cgroups::Sleeper;
-use crate::lab::{Lab, check, error, patient};
+use crate::lab::{Lab, STEP, check, check_fast, error, patient};
 
 #[test]
 fn every_result_but_done_is_an_error_that_carries_it() {
@@ -72,11 +72,11 @@ fn a_unit_that_a_failed_job_left_behind_is_taken_away() {
 
 #[test]
 fn a_failure_whose_signal_was_lost_is_found_by_asking() {
-    check(async {
+    check_fast(STEP, async {
         let lab = Lab::new().await;
         let sleeper = Sleeper::new();
         let mut starts = lab.fake.hold("StartTransientUnit");
-        let start = lab.start(crate::lab::hasty("lost.scope"), [sleeper.process()]);
+        let start = lab.start(ScopeSpec::new("lost.scope"), [sleeper.process()]);
         let call = starts.next().await;
         let job = call.take();
         call.reply_job(&job).await;

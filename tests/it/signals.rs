@@ -1,7 +1,9 @@
 //! JobRemoved: before the reply, after it, never, for somebody else, twice, and too many of them.
 
+use scopectl::ScopeSpec;
+
 use crate::cgroups::Sleeper;
-use crate::lab::{Lab, check, hasty, patient, scope};
+use crate::lab::{Lab, STEP, check, check_fast, patient, scope};
 
 #[test]
 fn a_signal_after_the_reply_ends_the_start() {
@@ -45,11 +47,11 @@ fn a_signal_before_the_reply_ends_the_start() {
 
 #[test]
 fn a_signal_that_never_comes_is_replaced_by_a_question_at_the_deadline() {
-    check(async {
+    check_fast(STEP, async {
         let lab = Lab::new().await;
         let sleeper = Sleeper::new();
         let mut starts = lab.fake.hold("StartTransientUnit");
-        let start = lab.start(hasty("never.scope"), [sleeper.process()]);
+        let start = lab.start(ScopeSpec::new("never.scope"), [sleeper.process()]);
         let call = starts.next().await;
         let job = call.take();
         call.reply_job(&job).await;
@@ -83,7 +85,7 @@ fn signals_for_other_jobs_end_nothing() {
         // It comes after the other's, on the same way.
         scope(other_start).await;
         assert!(!start.is_finished());
-        assert_eq!(lab.manager.load().await.jobs_waited_for, 1);
+        assert_eq!(lab.manager.load().jobs_waited_for, 1);
         job.run();
         job.end("done").await;
         scope(start).await;

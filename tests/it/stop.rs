@@ -1,12 +1,13 @@
 //! Ending a scope.
 
 use std::path::Path;
+use std::time::Duration;
 
 use scopectl::{ErrorKind, JobResult, Phase, Result, Scope, Stop};
 use tokio::task::JoinHandle;
 
 use crate::cgroups::Sleeper;
-use crate::lab::{FOREVER, Lab, SHORT, check, check_fast, patient, scope};
+use crate::lab::{FOREVER, Lab, STEP, check, check_fast, patient, scope};
 
 const NAME: &str = "stop.scope";
 
@@ -71,7 +72,7 @@ fn what_ignores_the_signal_is_killed_when_its_time_is_up() {
         let scope = scope(lab.start(spec, [stubborn.process()])).await;
         let how = Stop::Graceful {
             signal: Some(15),
-            timeout: Some(SHORT),
+            timeout: Some(Duration::from_millis(50)),
         };
         scope.stop(how).await.unwrap();
         assert!(!stubborn.is_running());
@@ -261,7 +262,7 @@ fn two_stops_at_once_share_one_job() {
 
 #[test]
 fn a_stop_job_that_never_ends_is_a_timeout() {
-    check_fast(async {
+    check_fast(STEP, async {
         let lab = Lab::new().await;
         let (scope, mut sleeper) = running(&lab).await;
         let mut stops = lab.fake.hold("StopUnit");
@@ -278,7 +279,7 @@ fn a_stop_job_that_never_ends_is_a_timeout() {
 
 #[test]
 fn a_stop_whose_signal_never_comes_finds_the_end_by_asking() {
-    check_fast(async {
+    check_fast(STEP, async {
         let lab = Lab::new().await;
         let (scope, _sleeper) = running(&lab).await;
         let mut stops = lab.fake.hold("StopUnit");
@@ -295,7 +296,7 @@ fn a_stop_whose_signal_never_comes_finds_the_end_by_asking() {
 
 #[test]
 fn a_manager_that_ended_for_good_ends_the_stop() {
-    check_fast(async {
+    check_fast(STEP, async {
         let lab = Lab::new().await;
         let (scope, mut sleeper) = running(&lab).await;
         lab.fake.end().await;
@@ -308,7 +309,7 @@ fn a_manager_that_ended_for_good_ends_the_stop() {
 
 #[test]
 fn a_directory_that_stays_is_reported() {
-    check_fast(async {
+    check_fast(STEP, async {
         let lab = Lab::new().await;
         let (scope, _sleeper) = running(&lab).await;
         // Somebody's subgroup that systemd does not take away here.

@@ -20,7 +20,12 @@ impl Lab {
     }
 
     pub(crate) async fn with(transport: Transport) -> Self {
-        let embedded = Embedded::start().expect(
+        let mut builder = Embedded::builder().bus(true);
+        // Another root directory has another systemd: see `tests/roots/make`.
+        if let Some(root) = std::env::var_os("SCOPECTL_TEST_ROOT") {
+            builder = builder.root(root);
+        }
+        let embedded = builder.start().expect(
             "the embedded manager starts (root, cgroup2, systemd and dbus-daemon are needed)",
         );
         let manager = connect(&embedded, transport).await;
@@ -266,15 +271,19 @@ pub(crate) struct Orphan {
 
 impl Orphan {
     pub(crate) fn spawn() -> Self {
-        Self::run("(echo $(exec sh -c 'echo $PPID'); exec cat <&3) & ")
+        Self::run("(echo $(exec sh -c 'echo $PPID'); exec cat <&3) & ", 1)
     }
 
     /// With a child of its own, forked before anything else happens.
     pub(crate) fn with_child() -> Self {
-        Self::run("(cat <&3 & echo $(exec sh -c 'echo $PPID'); echo $!; exec cat <&3) & ")
+        Self::run(
+            "(cat <&3 & echo $(exec sh -c 'echo $PPID'); echo $!; exec cat <&3) & ",
+            2,
+        )
     }
 
-    fn run(script: &str) -> Self {
+    /// The script tells as many process numbers, a line each.
+    fn run(script: &str, pids: usize) -> Self {
         let mut shell = Command::new("/bin/sh")
             // A background command of a shell without job control has no input of its own.
             .args(["-c", &format!("exec 3<&0; {script}")])
@@ -283,10 +292,9 @@ impl Orphan {
             .spawn()
             .expect("/bin/sh");
         let input = shell.stdin.take().unwrap();
-        let expected = script.matches("echo $").count();
         let lines = BufReader::new(shell.stdout.take().unwrap()).lines();
         let pids = lines
-            .take(expected)
+            .take(pids)
             .map(|line| line.unwrap().trim().parse().unwrap())
             .collect();
         shell.wait().unwrap();
