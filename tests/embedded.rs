@@ -868,7 +868,7 @@ fn a_start_that_takes_too_long_is_an_error_and_leaves_nothing() {
     need_root!();
     let state = StateDir::new("slow");
     let error = Embedded::builder()
-        .start_timeout(Duration::ZERO)
+        .start_timeout(Duration::from_nanos(1))
         .state_dir(&state.0)
         .start()
         .unwrap_err();
