@@ -51,6 +51,8 @@ mod process;
 mod property;
 mod random;
 mod scope;
+#[cfg(test)]
+mod skip;
 mod spec;
 mod sys;
 pub mod unit;

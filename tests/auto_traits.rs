@@ -7,11 +7,11 @@
 use std::fmt::Debug;
 use std::hash::Hash;
 
-use scopectl::cgroup::Events;
 use scopectl::unit::{CgroupsPath, CgroupsUnit, ScopeName, SliceName, UnitName, UnitType};
 use scopectl::{
-    Cgroup, CgroupView, CollectMode, Connect, Descendants, Error, ErrorKind, IfExists, Instance,
-    JobResult, Load, Manager, Phase, Process, Scope, ScopeSpec, Stop, Timings, Transport, Undo,
+    Cgroup, CgroupView, CollectMode, Connect, Descendants, Error, ErrorKind, Events, IfExists,
+    Instance, JobResult, Load, Manager, Phase, Process, Scope, ScopeSpec, Stop, Timings, Transport,
+    Undo,
 };
 
 fn shared<T: Send + Sync + Unpin + Debug + 'static>() {}
@@ -85,8 +85,8 @@ fn every_future_is_send_and_of_moderate_size() {
         },
     );
     spawned(|(manager, name): (&'static Manager, &'static str)| manager.adopt(name));
+    spawned(|(manager, unit): (&'static Manager, &'static str)| manager.view(unit));
     spawned(|manager: &'static Manager| manager.version());
-    spawned(|manager: &'static Manager| manager.load());
     spawned(|(scope, how): (&'static Scope, Stop)| scope.stop(how));
     spawned(|(cgroup, process): (&'static Cgroup, &'static Process)| cgroup.add_process(process));
     spawned(|cgroup: &'static Cgroup| cgroup.kill());

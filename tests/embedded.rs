@@ -1,9 +1,13 @@
 //! The embedded manager: it answers, and it leaves nothing behind whatever dies.
 //!
 //! `SCOPECTL_EMBEDDED_ROUNDS` is how often each death is tried (default 5, full 100). Roots with other systemd versions are tried where
-//! `SCOPECTL_TEST_ROOTS` names them (separated by colons). Needs root and a cgroup2 mount; elsewhere each test says why it was skipped.
+//! `SCOPECTL_TEST_ROOTS` names them (separated by colons). Needs root and a cgroup2 mount; elsewhere each test says why it was skipped, or
+//! fails where `SCOPECTL_TEST_NO_SKIP` is set.
 #![cfg(feature = "embedded")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[path = "../src/skip.rs"]
+mod skip;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -18,6 +22,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use scopectl::ErrorKind;
 use scopectl::embedded::Embedded;
+use skip::skip;
 
 /// Whatever should happen soon.
 const SOON: Duration = Duration::from_secs(20);
@@ -28,7 +33,7 @@ const STATE_DIR: &str = "SCOPECTL_EMBEDDED_STATE_DIR";
 macro_rules! need_root {
     () => {
         if let Some(why) = unable() {
-            eprintln!("skipped: {why}");
+            skip(why);
             return;
         }
     };
@@ -785,7 +790,7 @@ fn it_starts_in_another_cgroup_namespace() {
 fn another_root_is_the_managers_own_root() {
     need_root!();
     if roots().len() == 1 {
-        eprintln!("skipped: SCOPECTL_TEST_ROOTS names no roots");
+        eprintln!("only this machine's own root is tried: SCOPECTL_TEST_ROOTS names no others");
     }
     for root in roots() {
         let before = mounts();
@@ -863,7 +868,7 @@ fn a_start_that_takes_too_long_is_an_error_and_leaves_nothing() {
     need_root!();
     let state = StateDir::new("slow");
     let error = Embedded::builder()
-        .start_timeout(Duration::ZERO)
+        .start_timeout(Duration::from_nanos(1))
         .state_dir(&state.0)
         .start()
         .unwrap_err();

@@ -1,7 +1,11 @@
 //! The names of this crate against systemd's own tools: `systemd-escape` for escaping, `systemd-analyze verify` for what is a slice.
 //!
-//! A machine without the tool skips that comparison, and says so on stderr (`cargo test -- --nocapture` shows it).
+//! A machine without the tool skips that comparison, and says so on stderr (`cargo test -- --nocapture` shows it); with `SCOPECTL_TEST_NO_SKIP` set it
+//! fails.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[path = "../src/skip.rs"]
+mod skip;
 
 use std::ffi::OsStr;
 use std::io::ErrorKind;
@@ -10,6 +14,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use scopectl::unit::{SliceName, escape, escape_path, unescape, unescape_path};
+use skip::skip;
 
 /// Runs a tool of systemd; `None`, with a line that says why, if the machine does not have it.
 fn run(tool: &str, args: &[&OsStr], directory: Option<&Path>) -> Option<Output> {
@@ -21,7 +26,9 @@ fn run(tool: &str, args: &[&OsStr], directory: Option<&Path>) -> Option<Output> 
     match command.output() {
         Ok(output) => Some(output),
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            eprintln!("skipped: {tool} is not installed, so there is nothing to compare with");
+            skip(format_args!(
+                "{tool} is not installed, so there is nothing to compare with"
+            ));
             None
         }
         Err(error) => panic!("{tool} could not be run: {error}"),
@@ -212,7 +219,7 @@ fn compare_slices(directory: &Path) -> Result<(), String> {
     match systemd_loads(directory, "plain.slice") {
         Some(true) => {}
         Some(false) => {
-            eprintln!("skipped: systemd-analyze verify does not even load plain.slice here");
+            skip("systemd-analyze verify does not even load plain.slice here");
             return Ok(());
         }
         None => return Ok(()),

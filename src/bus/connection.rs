@@ -113,11 +113,6 @@ impl Bus {
         })
     }
 
-    /// Where this leads to.
-    pub(crate) fn endpoint(&self) -> &Endpoint {
-        &self.endpoint
-    }
-
     /// Whether this is a message bus, and not systemd's private socket.
     pub(crate) fn is_bus(&self) -> bool {
         !self.endpoint.is_private()

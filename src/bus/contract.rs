@@ -1,15 +1,11 @@
-//! The tests of the contract: every member that is used is in `dbus-interfaces/`, every one there is used, and a live manager has them all with the same signatures.
+//! The tests of the contract: every member that is used is in `dbus-interfaces/`, and every one there is used. `contract_live` asks a live manager.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use tokio::time::Instant;
-
-use super::connection::Bus;
-use super::members::{BUS, Kind, MEMBERS, Member, SYSTEMD};
-use crate::Result;
+use super::members::{Kind, MEMBERS, Member};
 
 /// One member: interface, kind, name, and the signatures of what goes in and comes out.
-type Row = (String, Kind, String, String, String);
+pub(super) type Row = (String, Kind, String, String, String);
 
 /// The rows of all interfaces in an introspection document.
 pub(super) fn rows(xml: &str) -> BTreeSet<Row> {
@@ -54,7 +50,8 @@ fn row(interface: &str, node: roxmltree::Node<'_, '_>) -> Option<Row> {
     Some((interface.to_owned(), kind, name, input, output))
 }
 
-fn used(member: &Member) -> Row {
+/// A row of the table in the same form.
+pub(super) fn used(member: &Member) -> Row {
     // Arguments are listed one after the other; a property's value is one type, its parentheses included.
     let output = match member.contract.0 {
         Kind::Property => member.output.to_string(),
@@ -67,47 +64,6 @@ fn used(member: &Member) -> Row {
         member.contract.1.to_string_no_parens(),
         output,
     )
-}
-
-/// The members that are used and that a live manager (or its bus) does not have as they are used. Makes nothing and changes nothing.
-///
-/// A service and a job have an object only while there is one; their interfaces are compared only if `objects` names one of each.
-pub(crate) async fn differences_from_live(
-    bus: &Bus,
-    objects: &[&str],
-    deadline: Instant,
-) -> Result<Vec<String>> {
-    const INTROSPECT: &Member = &Member {
-        interface: "org.freedesktop.DBus.Introspectable",
-        name: "Introspect",
-        output: <String as zbus::Type>::SIGNATURE,
-        contract: (Kind::Method, <() as zbus::Type>::SIGNATURE),
-    };
-    let mut places = vec![(SYSTEMD, "/org/freedesktop/systemd1")];
-    places.extend(objects.iter().map(|path| (SYSTEMD, *path)));
-    if bus.is_bus() {
-        places.push((BUS, "/org/freedesktop/DBus"));
-    }
-    let mut live = BTreeMap::new();
-    for (destination, path) in places {
-        let reply = bus
-            .call(INTROSPECT, INTROSPECT.name, destination, path, (), deadline)
-            .await?;
-        let xml: String = reply.body().deserialize().expect("a string");
-        for row in rows(&xml) {
-            live.insert((row.0.clone(), row.1, row.2.clone()), row);
-        }
-    }
-    let interfaces: BTreeSet<String> = live.keys().map(|(name, ..)| name.clone()).collect();
-    Ok(MEMBERS
-        .iter()
-        .map(used)
-        .filter(|row| interfaces.contains(&row.0))
-        .filter_map(|row| {
-            let there = live.get(&(row.0.clone(), row.1, row.2.clone()));
-            (there != Some(&row)).then(|| format!("used: {row:?}, live: {there:?}"))
-        })
-        .collect())
 }
 
 #[test]

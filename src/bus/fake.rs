@@ -95,6 +95,7 @@ impl Peer {
             .p2p()
             .serve_at("/org/freedesktop/systemd1", Systemd(Arc::clone(&asked)))
             .serve_at("/org/freedesktop/systemd1/unit/x", UnitObject)
+            .serve_at("/org/freedesktop/systemd1/unit/x", ScopeObject)
             .serve_at("/org/freedesktop/DBus", Driver(Arc::clone(&asked)))
             .build()
             .await
@@ -134,26 +135,54 @@ enum Fault {
 
 struct Systemd(Arc<Asked>);
 
+type Row = (
+    String,
+    String,
+    String,
+    String,
+    String,
+    String,
+    OwnedObjectPath,
+    u32,
+    String,
+    OwnedObjectPath,
+);
+
 #[zbus::interface(name = "org.freedesktop.systemd1.Manager")]
 impl Systemd {
-    async fn get_unit(&self, name: &str) -> Result<OwnedObjectPath, Fault> {
+    async fn reset_failed_unit(&self, name: &str) -> Result<(), Fault> {
         match name {
             "silent.scope" => {
                 self.0.released.notified().await;
                 Err(Fault::NoSuchUnit("released".to_owned()))
             }
             "missing.scope" => Err(Fault::NoSuchUnit(format!("Unit {name} not loaded."))),
-            _ => Ok(OwnedObjectPath::try_from("/org/freedesktop/systemd1/unit/x").unwrap()),
+            _ => Ok(()),
         }
     }
 
-    async fn stop_unit(&self, _name: &str, _mode: &str) -> OwnedObjectPath {
-        self.0.stopped.notify_one();
-        OwnedObjectPath::try_from("/org/freedesktop/systemd1/job/1").unwrap()
+    async fn list_units_by_names(&self, names: Vec<String>) -> Vec<Row> {
+        let path = |path: &str| OwnedObjectPath::try_from(path).unwrap();
+        let row = |name| {
+            (
+                name,
+                "a scope".to_owned(),
+                "loaded".to_owned(),
+                "active".to_owned(),
+                "running".to_owned(),
+                String::new(),
+                path("/org/freedesktop/systemd1/unit/x"),
+                7,
+                "stop".to_owned(),
+                path("/org/freedesktop/systemd1/job/7"),
+            )
+        };
+        names.into_iter().map(row).collect()
     }
 
-    // Another type than systemd's.
-    async fn get_job(&self, _id: u32) -> String {
+    // Another type than systemd's: text, and not the path of a job.
+    async fn stop_unit(&self, _name: &str, _mode: &str) -> String {
+        self.0.stopped.notify_one();
         "not a path".to_owned()
     }
 
@@ -167,21 +196,19 @@ struct UnitObject;
 
 #[zbus::interface(name = "org.freedesktop.systemd1.Unit")]
 impl UnitObject {
-    #[zbus(property)]
-    fn job(&self) -> (u32, OwnedObjectPath) {
-        (
-            7,
-            OwnedObjectPath::try_from("/org/freedesktop/systemd1/job/7").unwrap(),
-        )
-    }
-
     #[zbus(property, name = "InvocationID")]
     fn invocation_id(&self) -> Vec<u8> {
         vec![1; 16]
     }
+}
 
+struct ScopeObject;
+
+#[zbus::interface(name = "org.freedesktop.systemd1.Scope")]
+impl ScopeObject {
+    // Another type than systemd's.
     #[zbus(property)]
-    fn active_state(&self) -> u32 {
+    fn delegate(&self) -> u32 {
         1
     }
 }

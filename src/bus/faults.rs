@@ -9,7 +9,6 @@ use zbus::DBusError;
 
 use crate::{Error, ErrorKind};
 
-const NO_REPLY: &str = "org.freedesktop.DBus.Error.NoReply";
 const NO_SUCH_JOB: &str = "org.freedesktop.systemd1.NoSuchJob";
 const UNKNOWN_OBJECT: &str = "org.freedesktop.DBus.Error.UnknownObject";
 
@@ -78,12 +77,7 @@ fn kind(name: &str) -> ErrorKind {
     }
 }
 
-/// Whether the manager went away with the call in its hands: the call may have been carried out or not, and the connection to the bus is still there.
-pub(crate) fn is_no_reply(error: &Error) -> bool {
-    error.kind() == ErrorKind::ConnectionLost && error.dbus_name() == Some(NO_REPLY)
-}
-
-/// Whether a job that was asked for does not exist (any more): GetJob has a name for that, a property of the job's object does not.
+/// Whether a job that was asked for does not exist (any more): CancelJob has a name for that, a property of the job's object does not.
 pub(crate) fn is_no_such_job(error: &Error) -> bool {
     matches!(error.dbus_name(), Some(NO_SUCH_JOB | UNKNOWN_OBJECT))
 }

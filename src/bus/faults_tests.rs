@@ -197,10 +197,7 @@ fn an_unknown_name_is_a_refusal_that_keeps_name_and_text() {
 }
 
 #[test]
-fn only_no_reply_is_a_call_whose_outcome_is_unknown() {
-    assert!(is_no_reply(&standard("NoReply", "gone")));
-    assert!(!is_no_reply(&standard("Timeout", "late")));
-    assert!(!is_no_reply(&lost("StopUnit")));
+fn a_job_that_is_gone_is_told_by_a_call_and_by_a_property() {
     assert!(is_no_such_job(&systemd(
         "NoSuchJob",
         "Job 7 does not exist."
@@ -247,6 +244,5 @@ fn a_broken_connection_is_a_lost_one() {
     ] {
         let error = from_zbus("StopUnit", io::Error::from(kind).into());
         assert_eq!(error.kind(), ErrorKind::ConnectionLost);
-        assert!(!is_no_reply(&error));
     }
 }

@@ -20,6 +20,9 @@ mod connect_tests;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod contract;
+#[cfg(all(test, feature = "embedded"))]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod contract_live;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod fake;

@@ -97,11 +97,8 @@ fn variant(value: PropertyValue) -> Variant<'static> {
     match value {
         PropertyValue::Bool(value) => value.into(),
         PropertyValue::I32(value) => value.into(),
-        PropertyValue::U32(value) => value.into(),
         PropertyValue::U64(value) => value.into(),
         PropertyValue::Str(value) => value.into(),
-        PropertyValue::StrList(value) => value.into(),
         PropertyValue::U32List(value) => value.into(),
-        PropertyValue::Bytes(value) => value.into(),
     }
 }

@@ -7,7 +7,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 
 use super::fake::{Directory, Peer, SYSTEMD_UNIQUE, channel};
-use super::{Bus, Endpoint, Event, faults};
+use super::{Bus, Endpoint, Event};
 use crate::ErrorKind;
 use crate::property::PropertyValue;
 
@@ -28,7 +28,7 @@ pub(super) fn soon() -> Instant {
 }
 
 /// The next event; a test that waits in vain fails.
-async fn next(events: &mut UnboundedReceiver<Event>) -> Option<Event> {
+pub(super) async fn next(events: &mut UnboundedReceiver<Event>) -> Option<Event> {
     tokio::time::timeout_at(later(), events.recv())
         .await
         .expect("an event, or the end of the sink")
@@ -59,12 +59,17 @@ async fn each_transport() -> Vec<(Directory, Bus, Peer)> {
 #[tokio::test]
 async fn replies_and_properties_are_read_on_both_transports() {
     for (_directory, bus, _peer) in each_transport().await {
-        let unit = bus.manager().get_unit("x.scope", later()).await.unwrap();
-        assert_eq!(unit.as_str(), "/org/freedesktop/systemd1/unit/x");
-        assert_eq!(bus.manager().version(later()).await.unwrap(), "252.1-fake");
-        let unit = bus.unit(unit);
-        let (id, path) = unit.job(later()).await.unwrap();
-        assert_eq!((id, &*path), (7, "/org/freedesktop/systemd1/job/7"));
+        let manager = bus.manager();
+        let names = ["x.scope".to_owned()];
+        let listed = manager.list_units_by_names(names, later()).await.unwrap();
+        let [unit] = &listed[..] else {
+            panic!("{listed:?}");
+        };
+        assert_eq!((&*unit.name, unit.job_id), ("x.scope", 7));
+        assert_eq!(&*unit.path, "/org/freedesktop/systemd1/unit/x");
+        assert_eq!(&*unit.job_path, "/org/freedesktop/systemd1/job/7");
+        assert_eq!(manager.version(later()).await.unwrap(), "252.1-fake");
+        let unit = bus.unit(unit.path.clone());
         assert_eq!(unit.invocation_id(later()).await.unwrap(), [1; 16]);
     }
 }
@@ -74,7 +79,7 @@ async fn an_error_reply_keeps_its_name_and_kind() {
     for (_directory, bus, _peer) in each_transport().await {
         let error = bus
             .manager()
-            .get_unit("missing.scope", later())
+            .reset_failed_unit("missing.scope", later())
             .await
             .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NoSuchUnit);
@@ -91,15 +96,24 @@ async fn an_error_reply_keeps_its_name_and_kind() {
 #[tokio::test]
 async fn an_answer_of_another_type_is_an_error_that_names_the_member_and_both_types() {
     for (_directory, bus, _peer) in each_transport().await {
-        let job = bus.manager().get_job(1_u32, later()).await.unwrap_err();
-        let state = bus
-            .unit("/org/freedesktop/systemd1/unit/x")
-            .active_state(later())
+        let stop = bus
+            .manager()
+            .stop_unit("text.scope", "replace", later())
             .await
             .unwrap_err();
-        for (error, member) in [(job, "GetJob"), (state, "ActiveState")] {
+        let delegate = bus
+            .scope("/org/freedesktop/systemd1/unit/x")
+            .delegate(later())
+            .await
+            .unwrap_err();
+        for (error, [member, theirs, ours]) in [
+            (stop, ["StopUnit", "\"s\"", "\"o\""]),
+            (delegate, ["Delegate", "\"v\"", "\"b\""]),
+        ] {
             assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
-            assert!(error.to_string().contains(member), "{error}");
+            for part in [member, theirs, ours] {
+                assert!(error.to_string().contains(part), "{part}: {error}");
+            }
         }
     }
 }
@@ -109,13 +123,15 @@ async fn silence_ends_with_the_deadline_and_the_connection_lives_on() {
     for (_directory, bus, _peer) in each_transport().await {
         let error = bus
             .manager()
-            .get_unit("silent.scope", soon())
+            .reset_failed_unit("silent.scope", soon())
             .await
             .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::CallTimeout);
-        assert!(error.to_string().contains("GetUnit"), "{error}");
-        assert!(!faults::is_no_reply(&error));
-        bus.manager().get_unit("x.scope", later()).await.unwrap();
+        assert!(error.to_string().contains("ResetFailedUnit"), "{error}");
+        bus.manager()
+            .reset_failed_unit("x.scope", later())
+            .await
+            .unwrap();
     }
 }
 
@@ -141,14 +157,14 @@ async fn the_end_of_the_connection_fails_every_call_and_is_told_once() {
         let (sink, mut events) = channel();
         bus.on_event(later(), sink).await.unwrap();
         let manager = bus.manager();
-        let (waiting, _) = tokio::join!(manager.get_unit("silent.scope", later()), async {
-            tokio::task::yield_now().await;
-            peer.connection.close().await.unwrap();
-        });
-        let later_on = bus.manager().get_unit("x.scope", later()).await;
+        let (waiting, _) =
+            tokio::join!(manager.reset_failed_unit("silent.scope", later()), async {
+                tokio::task::yield_now().await;
+                peer.connection.close().await.unwrap();
+            });
+        let later_on = bus.manager().reset_failed_unit("x.scope", later()).await;
         for error in [waiting.unwrap_err(), later_on.unwrap_err()] {
             assert_eq!(error.kind(), ErrorKind::ConnectionLost, "{error}");
-            assert!(!faults::is_no_reply(&error));
         }
         assert_eq!(next(&mut events).await, Some(Event::Lost));
         assert_eq!(next(&mut events).await, None, "nothing follows");
@@ -270,7 +286,7 @@ async fn ten_thousand_signals_do_not_keep_a_reply_back() {
         let manager = bus.manager();
         let calls = async {
             for _ in 0..100 {
-                manager.get_unit("x.scope", later()).await.unwrap();
+                manager.reset_failed_unit("x.scope", later()).await.unwrap();
             }
         };
         tokio::join!(flood, calls);
@@ -298,7 +314,7 @@ async fn dropping_the_bus_closes_the_connection_and_ends_all_of_its_tasks() {
         bus.on_event(later(), sink).await.unwrap();
         {
             let manager = bus.manager();
-            let mut waiting = std::pin::pin!(manager.get_unit("silent.scope", later()));
+            let mut waiting = std::pin::pin!(manager.reset_failed_unit("silent.scope", later()));
             std::future::poll_fn(|context| {
                 assert!(waiting.as_mut().poll(context).is_pending());
                 std::task::Poll::Ready(())
@@ -328,7 +344,7 @@ async fn dropping_the_bus_closes_the_connection_and_ends_all_of_its_tasks() {
 async fn pidfds_that_cannot_be_handed_over_are_an_error_and_the_connection_lives_on() {
     for (_directory, bus, _peer) in each_transport().await {
         let (pipe, _) = rustix::pipe::pipe().unwrap();
-        let properties = [("Description", PropertyValue::from("x"))];
+        let properties = [("Description", PropertyValue::Str("x".to_owned()))];
         // The peer takes no file descriptors at all; too many are refused before that matters.
         for (count, kind) in [
             (1, ErrorKind::Refused),
@@ -342,7 +358,10 @@ async fn pidfds_that_cannot_be_handed_over_are_an_error_and_the_connection_lives
             assert_eq!(error.kind(), kind, "{error}");
             assert_eq!(error.unit(), Some("x.scope"));
         }
-        bus.manager().get_unit("x.scope", later()).await.unwrap();
+        bus.manager()
+            .reset_failed_unit("x.scope", later())
+            .await
+            .unwrap();
     }
 }
 

@@ -234,6 +234,7 @@ mod tests {
     use super::*;
     use crate::cgroup::CgroupView;
     use crate::cgroup::testing::{TestCgroup, sleep};
+    use crate::skip::skip;
 
     fn handle(cgroup: &TestCgroup) -> Cgroup {
         Cgroup::new(cgroup.dir(), cgroup.proc_path())
@@ -368,7 +369,7 @@ mod tests {
             ))
         });
         let Some((path, dir)) = found else {
-            eprintln!("skipped: no cgroup2 mounted");
+            skip("no cgroup2 mounted");
             return;
         };
         let own = Cgroup::new(dir, path.to_owned());

@@ -74,6 +74,7 @@ impl Hierarchy {
     }
 
     /// The directory of each mount, the best first.
+    #[cfg(feature = "embedded")]
     pub(crate) fn mounts(&self) -> impl Iterator<Item = &Dir> {
         self.mounts.iter().map(|mount| &mount.dir)
     }
@@ -215,6 +216,7 @@ mod tests {
     use crate::cgroup::manager_root::Inside;
     use crate::cgroup::testing::TestCgroup;
     use crate::process::Process;
+    use crate::skip::skip;
     use std::os::unix::fs::MetadataExt;
     use std::process::Command;
 
@@ -261,7 +263,7 @@ mod tests {
             String::from_utf8_lossy(&output.stderr)
         );
         if text.contains("unshare failed") || text.contains("mount failed") {
-            eprintln!("skipped: no namespaces can be made here: {text}");
+            skip(format_args!("no namespaces can be made here: {text}"));
             return;
         }
         assert!(
@@ -343,7 +345,6 @@ mod tests {
                 assert_eq!(inside(&root), Inside::Unknown);
                 let root = root.with_ancestors(hierarchy.ancestors());
                 assert_eq!(inside(&root), Inside::Exactly);
-                assert_eq!(root.unmap("/../b"), Some(format!("/{name}/b")));
             }
         }
         println!("inner half done");

@@ -11,6 +11,7 @@ use super::dir::Dir;
 use super::hierarchy::Hierarchy;
 use super::{procs, remove};
 use crate::process::Process;
+use crate::skip::skip;
 
 pub(crate) struct TestCgroup {
     parent: PathBuf,
@@ -23,16 +24,16 @@ impl TestCgroup {
         let parent = match Hierarchy::detect().and_then(|found| found.open("/")) {
             Ok(dir) => dir.path().to_owned(),
             Err(error) => {
-                eprintln!("skipped: {error}");
+                skip(error);
                 return None;
             }
         };
         let name = format!("test-procgroup-{}-{what}", std::process::id());
         if let Err(error) = fs::create_dir(parent.join(&name)) {
-            eprintln!(
-                "skipped: cannot make a cgroup in {}: {error}",
+            skip(format_args!(
+                "cannot make a cgroup in {}: {error}",
                 parent.display()
-            );
+            ));
             return None;
         }
         Some(Self { parent, name })

@@ -81,6 +81,6 @@ mod tests {
         assert_eq!(refused.kind(), ErrorKind::QueueTimeout);
         assert_eq!(admission.queued(), 0);
         drop(place);
-        admission.enter(Duration::from_secs(1)).await.unwrap();
+        drop(admission.enter(Duration::from_secs(1)).await.unwrap());
     }
 }

@@ -313,6 +313,7 @@ fn has_ended(pidfd: BorrowedFd<'_>) -> bool {
 mod tests {
     use super::*;
     use crate::cgroup::testing::{TestCgroup, sleep};
+    use crate::skip::skip;
 
     #[test]
     fn the_state_follows_the_process_to_its_end_and_never_to_its_successor() {
@@ -355,7 +356,7 @@ mod tests {
             .stdout(std::process::Stdio::piped())
             .spawn();
         let Ok(mut child) = spawned else {
-            eprintln!("skipped: no python3");
+            skip("no python3");
             return;
         };
         let process = Process::open(child.id()).unwrap();

@@ -214,6 +214,7 @@ fn no_pidfd() -> Error {
 mod tests {
     use super::*;
     use crate::cgroup::testing::sleep;
+    use crate::skip::skip;
     use proptest::prelude::*;
     use std::io::{BufRead, BufReader};
     use std::process::{Command, Stdio};
@@ -349,7 +350,7 @@ mod tests {
             .read_line(&mut line)
             .unwrap();
         if line.is_empty() {
-            eprintln!("skipped: no pid namespace can be made");
+            skip("no pid namespace can be made");
             let _ = child.wait();
             return;
         }
@@ -384,7 +385,7 @@ mod tests {
         let text = [output.stdout, output.stderr].concat();
         let text = String::from_utf8_lossy(&text);
         if text.contains("unshare failed") {
-            eprintln!("skipped: no pid namespace can be made: {text}");
+            skip(format_args!("no pid namespace can be made: {text}"));
             return;
         }
         assert!(

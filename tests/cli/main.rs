@@ -5,12 +5,14 @@
 //! * `options`: what the options do to the command
 //! * `parent`: `run` with an embedded manager stays beside the command
 //!
-//! All but `usage` need root, a cgroup2 mount and systemd, and say so where they are skipped.
+//! All but `usage` need root, a cgroup2 mount and systemd, and say so where they are skipped (`SCOPECTL_TEST_NO_SKIP`: fail there).
 #![cfg(feature = "cli")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod options;
 mod parent;
 mod passing;
+#[path = "../../src/skip.rs"]
+mod skip;
 mod support;
 mod usage;

@@ -4,6 +4,7 @@ use std::process::Command;
 
 use nix::unistd::{Gid, Uid, User, getgrouplist};
 
+use super::skip::skip;
 use super::support::{SCOPECTL, both_ways, end, manager, run};
 
 /// An account that every Debian has.
@@ -305,7 +306,7 @@ fn property(manager: &str, options: &[&str], interface: &str, name: &str) -> Str
 #[test]
 fn systemd_is_told_what_the_options_say() {
     let Some(manager) = manager().filter(|address| address.ends_with("/bus")) else {
-        eprintln!("skipped: needs dbus-daemon");
+        skip("needs dbus-daemon");
         return;
     };
     let (unit, scope) = (

@@ -8,23 +8,25 @@ use std::sync::OnceLock;
 use scopectl::Instance;
 use scopectl::embedded::Embedded;
 
+use crate::skip::skip;
+
 pub(crate) const SCOPECTL: &str = env!("CARGO_BIN_EXE_scopectl");
 
 /// One manager for all tests of this process. Its guardian takes it down when the process ends.
 pub(crate) fn manager() -> Option<&'static str> {
-    static MANAGER: OnceLock<Option<(Embedded, String)>> = OnceLock::new();
-    let manager = MANAGER.get_or_init(|| {
-        if let Some(missing) = missing() {
-            eprintln!("skipped: {missing}");
-            return None;
-        }
+    static MANAGER: OnceLock<(Embedded, String)> = OnceLock::new();
+    if let Some(missing) = missing() {
+        skip(missing);
+        return None;
+    }
+    let (_, address) = MANAGER.get_or_init(|| {
         let embedded = Embedded::start().expect("the embedded manager starts");
         let Instance::Address(address) = embedded.instance() else {
             panic!("an embedded manager has an address");
         };
-        Some((embedded, address))
+        (embedded, address)
     });
-    manager.as_ref().map(|(_, address)| address.as_str())
+    Some(address)
 }
 
 /// What an embedded manager needs and this machine lacks.

@@ -3,7 +3,6 @@
 fn reach(view: scopectl::CgroupView, cgroup: scopectl::Cgroup, scope: scopectl::Scope) {
     let _ = view.0; //~ E0616
     let _ = cgroup.0; //~ E0616
-    let _ = cgroup.dir(); //~ E0624
     let _ = scope.0; //~ E0616
 }
 

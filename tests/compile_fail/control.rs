@@ -8,6 +8,7 @@ async fn run() -> Result<()> {
     let scope = manager.start_scope(&spec, [Process::current()?]).await?;
     let cgroup = scope.cgroup()?;
     cgroup.add_process(&Process::open(7)?).await?;
+    let _: scopectl::Events = manager.view("c.scope").await?.events()?;
     manager.adopt("b.scope").await?.stop(Stop::Kill).await
 }
 

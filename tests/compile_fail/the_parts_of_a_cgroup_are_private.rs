@@ -1,4 +1,4 @@
-//! Of the module `cgroup` only the handles are public.
+//! The module `cgroup` is private; what is public of it is re-exported.
 
 use scopectl::cgroup::Dir; //~ E0603
 use scopectl::cgroup::Hierarchy; //~ E0603

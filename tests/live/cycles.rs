@@ -98,7 +98,7 @@ async fn cycle(lab: &Lab, n: usize, cancelled: &AtomicUsize) {
     let home = cgroup_of(payload.pid()).unwrap();
     let spec = spec(&name);
     let start = lab.manager.start_scope(&spec, [payload.process()]);
-    if n % 10 == 0 {
+    if n.is_multiple_of(10) {
         // Given up after 0 to 3 ms: queued, in the call, in the job, or ready.
         let patience = Duration::from_micros((n as u64 * 7919) % 3000);
         match tokio::time::timeout(patience, start).await {

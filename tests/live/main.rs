@@ -3,6 +3,7 @@
 //! Counts are those of the quick round; `SCOPECTL_TEST_SCALE=full` takes the large ones (see `tests/full`). A line that starts with `figure:` is a result for
 //! people.
 
+#![cfg(feature = "embedded")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod children;

@@ -335,7 +335,7 @@ proptest! {
             for private in [true, false] {
                 for message in parse(private, &stream).into_iter().flatten() {
                     let _ = format!("{:?}", message.header());
-                    let _ = message.body().deserialize::<(u32, crate::bus::ObjectPath, String, String)>();
+                    let _ = message.body().deserialize::<(u32, crate::bus::paths::ObjectPath, String, String)>();
                 }
             }
         }
