@@ -102,6 +102,12 @@ impl Manager {
     ///
     /// # Errors and undo
     ///
+    /// Before anything is sent: [`InvalidName`](ErrorKind::InvalidName), [`InvalidInput`](ErrorKind::InvalidInput) (also for no process at all),
+    /// [`ProcessGone`](ErrorKind::ProcessGone), [`ProcessElsewhere`](ErrorKind::ProcessElsewhere), [`QueueTimeout`](ErrorKind::QueueTimeout). After that
+    /// [`UnitExists`](ErrorKind::UnitExists), [`JobFailed`](ErrorKind::JobFailed), [`Timeout`](ErrorKind::Timeout),
+    /// [`CallTimeout`](ErrorKind::CallTimeout), [`ConnectionLost`](ErrorKind::ConnectionLost), [`ProcessGone`](ErrorKind::ProcessGone) for one that ended
+    /// before it was inside, [`DescendantsOutside`](ErrorKind::DescendantsOutside), those of a refused call and those of the cgroup.
+    ///
     /// On an error no process is killed: each one is put back into the cgroup that it came from, and the unit is stopped once it is empty. Where a process
     /// cannot go back it stays inside; [`Error::undo`] says which. Ends within the spec's queue timeout plus its start timeout, plus 10 s for the undo.
     ///
@@ -109,19 +115,24 @@ impl Manager {
     ///
     /// A dropped future detaches the start, which then ends and is undone in the background, unless the spec says to
     /// [keep](ScopeSpec::keep_on_drop) it.
-    pub async fn start_scope(
+    pub fn start_scope(
         &self,
         spec: &ScopeSpec,
         processes: impl IntoIterator<Item = Process>,
-    ) -> Result<Scope> {
-        self.client.check_caller()?;
-        let plan = spec.plan(Nonce::new(crate::random::number()?))?;
-        let processes = processes.into_iter().collect();
-        let started = StartHandle::spawn(Arc::clone(&self.client), plan, processes).await?;
-        Ok(Scope::from_start(started))
+    ) -> impl Future<Output = Result<Scope>> + Send {
+        // Taken now, so that the iterator is no part of the future, which is then `Send` whatever the iterator is.
+        let processes: Vec<Process> = processes.into_iter().collect();
+        async move {
+            self.client.check_caller()?;
+            let plan = spec.plan(Nonce::new(crate::random::number()?))?;
+            let started = StartHandle::spawn(Arc::clone(&self.client), plan, processes).await?;
+            Ok(Scope::from_start(started))
+        }
     }
 
-    /// Opens a scope that is active with no job pending, whoever started it.
+    /// Opens a scope that is active with no job pending, whoever started it. `name` ends in `.scope`.
+    ///
+    /// Changes nothing, so the future may be dropped at any time. Each of its few calls has the call timeout.
     ///
     /// # Errors
     ///

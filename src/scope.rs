@@ -87,7 +87,7 @@ impl Scope {
 
     /// Ends the scope: its processes, its job, a failed state, and its directory.
     ///
-    /// Idempotent. A scope that has ended, or whose name belongs to another unit by now, is a success. [`Stop::GRACEFUL`] takes as long as the unit's
+    /// Idempotent. A future that is dropped leaves the stop half done: what systemd was asked for goes on, the rest does not happen. A scope that has ended, or whose name belongs to another unit by now, is a success. [`Stop::GRACEFUL`] takes as long as the unit's
     /// `TimeoutStopUSec=` (90 s by default) plus 5 s at most; a kill 40 s at most.
     ///
     /// # Errors

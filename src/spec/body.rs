@@ -185,8 +185,10 @@ mod tests {
         let spec = ScopeSpec::new("a.scope")
             .slice("b.slice")
             .if_exists(IfExists::WaitGone)
+            .timeout_stop(Duration::from_millis(1500))
             .descendants(Descendants::Move);
         let text = serde_json::to_string(&spec).unwrap();
+        assert!(text.contains(r#""timeout_stop_usec":1500000"#), "{text}");
         assert_eq!(serde_json::from_str::<ScopeSpec>(&text).unwrap(), spec);
         assert_eq!(
             serde_json::from_str::<ScopeSpec>(r#"{"name":"a.scope"}"#).unwrap(),

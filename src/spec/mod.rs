@@ -6,6 +6,7 @@ mod nonce;
 mod scope;
 mod stop;
 mod timings;
+mod usec;
 
 pub(crate) use body::StartPlan;
 pub(crate) use limit::check_limit;

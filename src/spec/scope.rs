@@ -11,6 +11,8 @@ pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 ///
 /// Takes loose types; what cannot be used is reported by the start, before anything is sent.
 ///
+/// As JSON or the like, times are whole microseconds in fields that end in `_usec`, and everything but `name` may be left out.
+///
 /// ```
 /// use scopectl::{IfExists, ScopeSpec};
 ///
@@ -32,7 +34,12 @@ pub struct ScopeSpec {
     pub(super) delegate: bool,
     #[serde(default)]
     pub(super) collect_mode: CollectMode,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "timeout_stop_usec",
+        with = "super::usec::option",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub(super) timeout_stop: Option<Duration>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) kill_signal: Option<i32>,
@@ -44,9 +51,17 @@ pub struct ScopeSpec {
     pub(super) allow_move: bool,
     #[serde(default)]
     pub(super) keep_on_drop: bool,
-    #[serde(default = "default_timeout")]
+    #[serde(
+        rename = "start_timeout_usec",
+        with = "super::usec",
+        default = "default_timeout"
+    )]
     pub(super) start_timeout: Duration,
-    #[serde(default = "default_timeout")]
+    #[serde(
+        rename = "queue_timeout_usec",
+        with = "super::usec",
+        default = "default_timeout"
+    )]
     pub(super) queue_timeout: Duration,
 }
 
