@@ -1,6 +1,5 @@
 //! D-Bus object paths as plain strings.
 
-use std::fmt;
 use std::ops::Deref;
 
 use serde::Deserialize;
@@ -19,12 +18,6 @@ impl Deref for ObjectPath {
 
     fn deref(&self) -> &str {
         &self.0
-    }
-}
-
-impl fmt::Display for ObjectPath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 
