@@ -11,11 +11,13 @@
 mod common;
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Outcome, PAUSES, Sample, WARM_UP, is_bench_run, pace, pairs, report, rest};
+use common::{
+    Outcome, PAUSES, Sample, WARM_UP, build_peer, is_bench_run, pace, pairs, report, rest,
+};
 use scopectl::embedded::Embedded;
 use scopectl::{CollectMode, Instance, Manager, Process, ScopeSpec, Stop, Transport};
 
@@ -236,26 +238,4 @@ impl Drop for Client {
         self.questions = None; // the end of its stdin ends it
         let _ = self.child.wait();
     }
-}
-
-fn build_peer() -> Outcome<PathBuf> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/sdbus/start_scope.c");
-    let binary = Path::new(env!("CARGO_TARGET_TMPDIR")).join("start_scope");
-    let flags = run(Command::new("pkg-config").args(["--cflags", "--libs", "libsystemd"]))?;
-    run(Command::new("cc")
-        .args(["-std=gnu11", "-O2", "-o"])
-        .arg(&binary)
-        .arg(&source)
-        .args(flags.split_whitespace()))?;
-    Ok(binary)
-}
-
-fn run(command: &mut Command) -> Outcome<String> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    let output = command.output().map_err(|e| format!("{program}: {e}"))?;
-    if !output.status.success() {
-        let text = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("{program}: {}", text.trim_end()).into());
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -2,6 +2,8 @@
 
 use std::error::Error;
 use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 pub(crate) type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -98,6 +100,29 @@ pub(crate) fn pairs(default: usize) -> Outcome<usize> {
 /// False where `cargo test --all-targets` runs the bench: then there is nothing to do.
 pub(crate) fn is_bench_run() -> bool {
     std::env::args().any(|argument| argument == "--bench")
+}
+
+/// Compiles the C client.
+pub(crate) fn build_peer() -> Outcome<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/sdbus/start_scope.c");
+    let binary = Path::new(env!("CARGO_TARGET_TMPDIR")).join("start_scope");
+    let flags = run(Command::new("pkg-config").args(["--cflags", "--libs", "libsystemd"]))?;
+    run(Command::new("cc")
+        .args(["-std=gnu11", "-O2", "-o"])
+        .arg(&binary)
+        .arg(&source)
+        .args(flags.split_whitespace()))?;
+    Ok(binary)
+}
+
+fn run(command: &mut Command) -> Outcome<String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().map_err(|e| format!("{program}: {e}"))?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{program}: {}", text.trim_end()).into());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 fn load() -> String {

@@ -13,6 +13,8 @@
  * line has one answer: `start PID UNIT` the time in nanoseconds, `gone UNIT` 0 once the name is free, and either
  * `error TEXT`. With --count it makes its own processes and units, and prints one time a start.
  *
+ *   With --exec COMMAND it puts itself into a scope and becomes the command.
+ *
  *   start_scope --pause    is the process to be put into scopes: says it runs by one byte on stdout, then waits for
  *                          the end of its stdin.
  */
@@ -305,6 +307,21 @@ static int wait_for_end(void) {
         return 0;
 }
 
+/* What `systemd-run --scope` and `scopectl run` do, and nothing else: itself into a scope, then the command. */
+static int become(sd_bus *bus, char *command) {
+        char unit[128], why[256], *argv[] = { command, NULL };
+        uint64_t nsec;
+
+        snprintf(unit, sizeof unit, "sdbus-%d.scope", (int) getpid());
+        if (start(bus, getpid(), unit, &nsec, why, sizeof why) < 0) {
+                fprintf(stderr, "%s: %s\n", unit, why);
+                return 1;
+        }
+        execvp(command, argv);
+        perror(command);
+        return 1;
+}
+
 static int usage(const char *text) {
         fprintf(stderr, "start_scope: %s\n", text);
         return 2;
@@ -312,6 +329,7 @@ static int usage(const char *text) {
 
 int main(int argc, char **argv) {
         const char *address = NULL;
+        char *command = NULL;
         unsigned long count = 0;
         bool private = false;
         sd_bus *bus = NULL;
@@ -333,6 +351,8 @@ int main(int argc, char **argv) {
                         address = value;
                 else if (!strcmp(argv[i - 1], "--count"))
                         count = strtoul(value, NULL, 10);
+                else if (!strcmp(argv[i - 1], "--exec"))
+                        command = value;
                 else if (!strcmp(argv[i - 1], "--pids"))
                         use_pidfds = !strcmp(value, "PIDFDs");
                 else if (!strcmp(argv[i - 1], "--property")) {
@@ -365,7 +385,7 @@ int main(int argc, char **argv) {
                 fprintf(stderr, "start_scope: cannot connect to %s: %s\n", address, strerror(-r));
                 return 1;
         }
-        r = count > 0 ? count_starts(bus, count) : serve(bus);
+        r = command ? become(bus, command) : count > 0 ? count_starts(bus, count) : serve(bus);
         sd_bus_flush_close_unref(bus);
         return r;
 }
