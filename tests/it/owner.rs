@@ -206,7 +206,7 @@ fn a_start_outlasts_the_moment_in_which_nobody_owns_the_name() {
         let sleeper = Sleeper::new();
         lab.fake.leave_bus().await;
         let start = lab.start(patient("moment.scope"), [sleeper.process()]);
-        while lab.manager.load().await.starts_in_flight == 0 {
+        while lab.manager.load().starts_in_flight == 0 {
             tokio::task::yield_now().await;
         }
         // The name is asked for on a new connection, which takes several answers of the bus; the call needs one.

@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use scopectl::{ErrorKind, Phase};
+use scopectl::{Connect, ErrorKind, Phase};
 
 use crate::cgroups::Sleeper;
-use crate::lab::{Lab, STEP, check, check_fast, error, patient, scope};
+use crate::lab::{FOREVER, Lab, STEP, check, check_fast, error, patient, scope};
 
 #[test]
 fn twenty_starts_at_once_keep_to_the_bound() {
@@ -19,10 +19,10 @@ fn twenty_starts_at_once_keep_to_the_bound() {
             .map(|(n, sleeper)| lab.start(patient(&format!("{n}.scope")), [sleeper.process()]))
             .collect();
         let mut waiting = VecDeque::from([calls.next().await, calls.next().await]);
-        while lab.manager.load().await.starts_queued < 18 {
+        while lab.manager.load().starts_queued < 18 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(lab.manager.load().await.starts_in_flight, 2);
+        assert_eq!(lab.manager.load().starts_in_flight, 2);
         for left in (0..20).rev() {
             assert!(calls.try_next().is_none());
             waiting.pop_front().unwrap().answer().await;
@@ -41,7 +41,8 @@ fn twenty_starts_at_once_keep_to_the_bound() {
 #[test]
 fn a_start_that_is_not_admitted_in_time_is_an_error_of_its_own_and_sends_nothing() {
     check_fast(STEP, async {
-        let lab = Lab::with(|connect| connect.max_in_flight(1)).await;
+        let options = |connect: Connect| connect.max_in_flight(1).call_timeout(FOREVER);
+        let lab = Lab::with(options).await;
         let (first, mut second) = (Sleeper::new(), Sleeper::new());
         let mut calls = lab.fake.hold("StartTransientUnit");
         let busy = lab.start(patient("busy.scope"), [first.process()]);
@@ -68,7 +69,7 @@ fn a_process_that_ends_in_the_queue_is_never_handed_over() {
         let busy = lab.start(patient("busy.scope"), [first.process()]);
         let call = calls.next().await;
         let start = lab.start(patient("queued.scope"), [second.process()]);
-        while lab.manager.load().await.starts_queued == 0 {
+        while lab.manager.load().starts_queued == 0 {
             tokio::task::yield_now().await;
         }
         second.end();

@@ -85,7 +85,7 @@ fn signals_for_other_jobs_end_nothing() {
         // It comes after the other's, on the same way.
         scope(other_start).await;
         assert!(!start.is_finished());
-        assert_eq!(lab.manager.load().await.jobs_waited_for, 1);
+        assert_eq!(lab.manager.load().jobs_waited_for, 1);
         job.run();
         job.end("done").await;
         scope(start).await;
