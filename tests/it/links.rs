@@ -191,7 +191,7 @@ fn a_manager_that_ended_for_good_ends_the_start_and_harms_nobody() {
         let old = lab.fake.cgroup().make("old");
         let mut sleeper = Sleeper::inside(&old);
         let mut starts = lab.fake.hold("StartTransientUnit");
-        let start = lab.start(patient("gone.scope"), [sleeper.process()]);
+        let start = lab.start(ScopeSpec::new("gone.scope"), [sleeper.process()]);
         let call = starts.next().await;
         let job = call.take();
         call.reply_job(&job).await;
@@ -212,7 +212,7 @@ fn a_manager_that_ended_before_the_call_is_an_error_that_says_so() {
         let lab = Lab::new().await;
         let mut sleeper = Sleeper::new();
         lab.fake.end().await;
-        let start = lab.start(patient("gone.scope"), [sleeper.process()]);
+        let start = lab.start(ScopeSpec::new("gone.scope"), [sleeper.process()]);
         let error = error(start).await;
         assert_eq!(error.kind(), ErrorKind::NoManager, "{error}");
         assert!(sleeper.is_running());

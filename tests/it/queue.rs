@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use scopectl::{ErrorKind, Phase};
+use scopectl::{Connect, ErrorKind, Phase};
 
 use crate::cgroups::Sleeper;
-use crate::lab::{Lab, STEP, check, check_fast, error, patient, scope};
+use crate::lab::{FOREVER, Lab, STEP, check, check_fast, error, patient, scope};
 
 #[test]
 fn twenty_starts_at_once_keep_to_the_bound() {
@@ -41,7 +41,8 @@ fn twenty_starts_at_once_keep_to_the_bound() {
 #[test]
 fn a_start_that_is_not_admitted_in_time_is_an_error_of_its_own_and_sends_nothing() {
     check_fast(STEP, async {
-        let lab = Lab::with(|connect| connect.max_in_flight(1)).await;
+        let options = |connect: Connect| connect.max_in_flight(1).call_timeout(FOREVER);
+        let lab = Lab::with(options).await;
         let (first, mut second) = (Sleeper::new(), Sleeper::new());
         let mut calls = lab.fake.hold("StartTransientUnit");
         let busy = lab.start(patient("busy.scope"), [first.process()]);

@@ -1,6 +1,5 @@
 //! Ending a scope.
 
-use std::path::Path;
 use std::time::Duration;
 
 use scopectl::{ErrorKind, JobResult, Phase, Result, Scope, Stop};
@@ -308,19 +307,14 @@ fn a_manager_that_ended_for_good_ends_the_stop() {
 }
 
 #[test]
-fn a_directory_that_stays_is_reported() {
+fn what_a_manager_leaves_of_the_directory_is_removed() {
     check_fast(STEP, async {
         let lab = Lab::new().await;
         let (scope, _sleeper) = running(&lab).await;
-        // Somebody's subgroup that systemd does not take away here.
+        // Somebody's subgroup, on which this manager's own rmdir fails.
         std::fs::create_dir(directory(&lab).join("left")).unwrap();
-        let error = scope.stop(Stop::GRACEFUL).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
-        let path: &Path = &directory(&lab);
-        assert!(
-            error.to_string().contains(path.to_str().unwrap()),
-            "{error}"
-        );
+        scope.stop(Stop::GRACEFUL).await.unwrap();
+        assert!(!directory(&lab).exists());
         lab.assert_idle().await;
     });
 }

@@ -2,9 +2,9 @@
 
 use zbus::{ObjectPath, OwnedObjectPath, Variant};
 
+use super::Call;
 use super::jobs::{self, Job};
 use super::table::{Table, Unit};
-use super::{Call, SYSTEMD};
 use crate::cgroups::cgroup_of;
 
 /// A row of ListUnitsByNames.
@@ -33,7 +33,11 @@ impl Call {
             "AttachProcessesToUnit" => self.attach().await,
             "ListUnitsByNames" => self.list().await,
             "Get" => self.get().await,
-            other => panic!("the fake does not know {other}"),
+            other => {
+                let text = format!("the fake does not know {other}");
+                let name = "org.freedesktop.DBus.Error.UnknownMethod";
+                self.refuse(name, &text).await;
+            }
         }
     }
 
@@ -159,20 +163,38 @@ impl Call {
     async fn get(self) {
         let (interface, property) = self.body::<(String, String)>();
         let path = self.header().path().unwrap().to_string();
-        let value = if interface == format!("{SYSTEMD}.Manager") {
-            manager_property(&property)
-        } else {
-            let cgroup = &self.shared.cgroup;
-            self.shared.with(|table| {
-                let mut units = table.units.iter();
-                // systemd makes up an empty unit for a name that is not loaded.
-                let found = units.find(|(name, _)| object_path(name) == path);
-                let empty = Unit::default();
-                let (name, unit) = found.map_or(("", &empty), |(name, unit)| (name, unit));
-                unit_property(unit, &cgroup.proc_path(name), &property)
-            })
+        let value = match interface.strip_prefix("org.freedesktop.systemd1.") {
+            Some("Manager") => manager_property(&property),
+            Some("Job") => self.job_property(&path, &property),
+            Some(_) => self.unit_property(&path, &property),
+            None => None,
         };
-        self.reply(&(value,)).await;
+        match value {
+            Some(value) => self.reply(&(value,)).await,
+            None => {
+                let text = format!("{path} has no {interface}.{property}");
+                let name = "org.freedesktop.DBus.Error.UnknownObject";
+                self.refuse(name, &text).await;
+            }
+        }
+    }
+
+    fn job_property(&self, path: &str, name: &str) -> Option<Variant<'static>> {
+        let id = path.rsplit('/').next()?.parse().ok()?;
+        let pending = self.shared.with(|table| table.jobs.contains_key(&id));
+        (pending && name == "State").then(|| Variant::from("running"))
+    }
+
+    fn unit_property(&self, path: &str, name: &str) -> Option<Variant<'static>> {
+        let cgroup = &self.shared.cgroup;
+        self.shared.with(|table| {
+            let mut units = table.units.iter();
+            // systemd makes up an empty unit for a name that is not loaded.
+            let found = units.find(|(unit, _)| object_path(unit) == path);
+            let empty = Unit::default();
+            let (unit_name, unit) = found.map_or(("", &empty), |(name, unit)| (name, unit));
+            unit_property(unit, &cgroup.proc_path(unit_name), name)
+        })
     }
 }
 
@@ -202,28 +224,28 @@ fn row(table: &Table, name: String) -> Row {
     )
 }
 
-fn manager_property(name: &str) -> Variant<'static> {
+fn manager_property(name: &str) -> Option<Variant<'static>> {
     match name {
-        "Version" => Variant::from("257.1-fake"),
+        "Version" => Some(Variant::from("257.1-fake")),
         // The test itself stands for the manager's process, so the manager's root is where the test is.
         "ControlGroup" => {
             let own = cgroup_of(std::process::id()).unwrap();
-            Variant::from(own.trim_end_matches('/').to_owned())
+            Some(Variant::from(own.trim_end_matches('/').to_owned()))
         }
-        other => panic!("the fake's manager does not have {other}"),
+        _ => None,
     }
 }
 
-fn unit_property(unit: &Unit, proc_path: &str, name: &str) -> Variant<'static> {
-    match name {
+fn unit_property(unit: &Unit, proc_path: &str, name: &str) -> Option<Variant<'static>> {
+    Some(match name {
         "ControlGroup" if unit.directory.is_none() => Variant::from(""),
         "ControlGroup" => Variant::from(proc_path.to_owned()),
         "Delegate" => Variant::from(unit.delegated),
         "TimeoutStopUSec" => Variant::from(90_000_000_u64),
         "KillSignal" => Variant::from(15_i32),
         "InvocationID" => Variant::from(unit.invocation.clone()),
-        other => panic!("the fake's units do not have {other}"),
-    }
+        _ => return None,
+    })
 }
 
 /// As sd_bus_path_encode(3) does it.
