@@ -327,7 +327,16 @@ impl<'a> Walk<'a> {
 
     fn function(&mut self, value: &Value, path: &str, of_self: &BTreeSet<String>) {
         self.surface.functions += 1;
-        if value["header"]["is_async"] == true {
+        let gives_future = value["sig"]["output"]["impl_trait"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .any(|bound| {
+                bound["trait_bound"]["trait"]["path"]
+                    .as_str()
+                    .is_some_and(|path| last(path) == "Future")
+            });
+        if gives_future || value["header"]["is_async"] == true {
             self.surface.futures.insert(last(path));
         }
         self.note(&value["sig"]["output"], "fn", path, "gives", of_self);
