@@ -46,8 +46,18 @@ impl Start {
         let root = link.peer.root();
         let name = self.plan.unit.clone();
         let unit_path = UnitPath::new(root.as_ref(), name.as_str());
+        let likely = self
+            .plan
+            .slice
+            .as_ref()
+            .zip(root.as_ref())
+            .map(|(slice, root)| {
+                let below = format!("{}/{}", slice.path(), self.plan.unit.cgroup_dir_name());
+                root.map(&below)
+            });
         let mut unit = Unit {
             path: unit_path,
+            likely,
             cgroup: None,
         };
         let mut ended = Vec::new();
@@ -117,6 +127,13 @@ impl Start {
     /// Reads what the kernel says of one process, and opens the unit's cgroup when a process is first seen there.
     async fn look(&self, entrant: &Entrant, unit: &mut Unit<'_>) -> Result<Seen> {
         let process = &entrant.process;
+        if let Some(likely) = unit.likely.take()
+            && let Some(cgroup) = self.open(&likely).await.ok().flatten()
+            && process.cgroup_id() == Some(cgroup.id())
+        {
+            unit.cgroup = Some(cgroup);
+            return Ok(entrant.seen(Some(true)));
+        }
         if unit.cgroup.is_none() {
             // Where it is comes first: a process that ends in between is then judged by where it was while it ran.
             let now = process.cgroup()?;
@@ -209,6 +226,8 @@ impl Start {
 /// The unit as far as it has been seen.
 struct Unit<'a> {
     path: UnitPath<'a>,
+    /// Where its cgroup may well be. Only the kernel's number of the process's cgroup makes it more than that.
+    likely: Option<String>,
     cgroup: Option<Cgroup>,
 }
 

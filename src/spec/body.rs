@@ -15,6 +15,8 @@ const LAST_SIGNAL: i32 = 64;
 #[derive(Clone, Debug)]
 pub(crate) struct StartPlan {
     pub(crate) unit: ScopeName,
+    /// `None`: the manager's default slice.
+    pub(crate) slice: Option<SliceName>,
     pub(crate) nonce: Nonce,
     /// All but the processes, in the order of the call.
     pub(crate) properties: Vec<(&'static str, PropertyValue)>,
@@ -73,6 +75,7 @@ impl ScopeSpec {
         }
         Ok(StartPlan {
             unit,
+            slice,
             nonce,
             properties,
             if_exists: self.if_exists,
