@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use crate::cgroup::{Cgroup, Dir};
+use crate::cgroup::{Cgroup, Dir, UnitPath};
 use crate::process::Process;
 use crate::spec::StartPlan;
 use crate::unit::{ScopeName, UnitName};
@@ -88,7 +88,7 @@ impl Client {
         deadline: Instant,
         undo: &mut Undo,
     ) -> Result<()> {
-        self.move_back(entrants, undo).await?;
+        self.move_back(&plan.unit, entrants, undo).await?;
         if !created {
             return Ok(());
         }
@@ -110,16 +110,23 @@ impl Client {
         Ok(())
     }
 
-    /// The given processes themselves.
-    async fn move_back(&self, entrants: &[Entrant], undo: &mut Undo) -> Result<()> {
+    /// The given processes themselves, as far as they are in the unit: one that somebody else has moved since is no longer this start's to move.
+    async fn move_back(
+        &self,
+        unit: &ScopeName,
+        entrants: &[Entrant],
+        undo: &mut Undo,
+    ) -> Result<()> {
         let hierarchy = self.hierarchy().await?;
+        let root = self.current().and_then(|link| link.peer.root());
+        let unit = UnitPath::new(root.as_ref(), unit.as_str());
         for entrant in entrants {
             let Some(old) = entrant.from.unified() else {
                 continue;
             };
             let now = entrant.process.cgroup()?;
             match now.as_ref().and_then(|cgroup| cgroup.unified()) {
-                Some(path) if path != old => {}
+                Some(path) if path != old && unit.root_of(path).is_some() => {}
                 _ => continue,
             }
             let moved = match hierarchy.open(old) {
@@ -150,6 +157,10 @@ impl Client {
                 let Ok(process) = Process::open(pid) else {
                     continue;
                 };
+                // The number may have become another process's since it was listed, and that one is none of ours.
+                if unit.contains(&process)? != Some(true) {
+                    continue;
+                }
                 let moved = match hierarchy.open(old) {
                     Ok(dir) => put_back(dir, old, &process).await,
                     Err(error) => Err(error),

@@ -22,3 +22,4 @@ mod replies;
 mod results;
 mod signals;
 mod stop;
+mod undo;
