@@ -1,6 +1,6 @@
 //! The embedded manager: it answers, and it leaves nothing behind whatever dies.
 //!
-//! `SCOPECTL_EMBEDDED_ROUNDS` is how often each death is tried (default 5, full 100). Roots with other systemd versions are tried where
+//! `SCOPECTL_EMBEDDED_ROUNDS` is how often each death is tried (default 100). Roots with other systemd versions are tried where
 //! `SCOPECTL_TEST_ROOTS` names them (separated by colons). Needs root and a cgroup2 mount; elsewhere each test says why it was skipped, or
 //! fails where `SCOPECTL_TEST_NO_SKIP` is set.
 #![cfg(feature = "embedded")]
@@ -55,7 +55,7 @@ fn unable() -> Option<&'static str> {
 fn rounds() -> u64 {
     std::env::var("SCOPECTL_EMBEDDED_ROUNDS")
         .ok()
-        .map_or(5, |count| count.parse().unwrap())
+        .map_or(100, |count| count.parse().unwrap())
 }
 
 // ---- what must be gone ------------------------------------------------------------------------------------------------------------------------------
