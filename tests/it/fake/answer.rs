@@ -159,6 +159,9 @@ impl Call {
     async fn get(self) {
         let (interface, property) = self.body::<(String, String)>();
         let path = self.header().path().unwrap().to_string();
+        if interface == format!("{SYSTEMD}.Job") {
+            return self.get_of_job(&path, &property).await;
+        }
         let value = if interface == format!("{SYSTEMD}.Manager") {
             manager_property(&property)
         } else {
@@ -173,6 +176,21 @@ impl Call {
             })
         };
         self.reply(&(value,)).await;
+    }
+}
+
+impl Call {
+    async fn get_of_job(self, path: &str, property: &str) {
+        assert_eq!(property, "State", "the fake's jobs do not have it");
+        let pending = self
+            .shared
+            .with(|table| table.jobs.keys().any(|job| *jobs::path(*job) == *path));
+        if pending {
+            self.reply(&(Variant::from("waiting"),)).await;
+        } else {
+            self.refuse("org.freedesktop.DBus.Error.UnknownObject", "No such job.")
+                .await;
+        }
     }
 }
 
