@@ -269,7 +269,7 @@ impl Start {
         let deadline = self.client.call_deadline_within(self.deadline);
         self.sent = true;
         if self.client.sends_pidfds()
-            && !self.is_caller_alone()
+            && !(self.is_caller_alone() && link.peer.shares_pids())
             && self.entrants.len() <= link.bus.most_pidfds()
         {
             let pidfds: Vec<_> = self.entrants.iter().map(|e| e.process.pidfd()).collect();
