@@ -35,7 +35,7 @@ pub(super) fn peer_pid(stream: &impl AsFd) -> Option<u32> {
 }
 
 /// Whether a process is in another pid namespace than the caller, as far as that can be seen.
-pub(super) fn is_in_another_pid_namespace(pid: u32) -> bool {
+pub(crate) fn is_in_another_pid_namespace(pid: u32) -> bool {
     let own = std::fs::read_link("/proc/self/ns/pid");
     let other = std::fs::read_link(format!("/proc/{pid}/ns/pid"));
     // Another user's process does not show its namespaces; a bus in the caller's own namespace is by far the usual case.

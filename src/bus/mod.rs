@@ -33,4 +33,5 @@ mod tests;
 pub(crate) use address::Endpoint;
 pub(crate) use connection::Bus;
 pub(crate) use dispatch::Event;
+pub(crate) use identity::is_in_another_pid_namespace;
 pub(crate) use members::{ListedUnit, Scope, Unit};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::bus::Bus;
+use crate::bus::{Bus, is_in_another_pid_namespace};
 use crate::cgroup::{Hierarchy, ManagerRoot, ProcCgroup};
 use crate::{Error, ErrorKind, Result};
 
@@ -16,8 +16,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The manager behind a connection: what is known of it without asking it.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
-    /// `None`: its process cannot be seen from here (it is in another pid namespace).
-    pid: Option<u32>,
+    /// A process number means the same process to it as to the caller. Not so where its process cannot be seen from here, nor where it is in a pid namespace
+    /// below: a container's manager, called from outside.
+    shares_pids: bool,
     /// Its own cgroup, as the caller reads it.
     cgroup: Option<String>,
     /// See [`ManagerRoot::with_ancestors`].
@@ -46,7 +47,7 @@ impl Peer {
             .and_then(|pid| std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok())
             .and_then(|text| ProcCgroup::parse(&text, false).unified().map(str::to_owned));
         Ok(Self {
-            pid,
+            shares_pids: pid.is_some_and(|pid| !is_in_another_pid_namespace(pid)),
             cgroup,
             ancestors: hierarchy.map_or(&[][..], Hierarchy::ancestors).to_vec(),
         })
@@ -64,15 +65,20 @@ impl Peer {
             .map(|root| root.with_ancestors(&self.ancestors))
     }
 
+    /// Whether a process number means the same process to the manager as to the caller.
+    pub(crate) fn shares_pids(&self) -> bool {
+        self.shares_pids
+    }
+
     /// A process number handed to a manager in another pid namespace would name somebody else's process.
     pub(crate) fn check_same_pid_namespace(&self) -> Result<()> {
-        match self.pid {
-            Some(_) => Ok(()),
-            None => Err(Error::new(
-                ErrorKind::ProcessRefused,
-                "the manager is in another pid namespace and takes no pidfds (systemd 255 and later does), so processes of this namespace cannot be handed over",
-            )),
+        if self.shares_pids {
+            return Ok(());
         }
+        Err(Error::new(
+            ErrorKind::ProcessRefused,
+            "the manager is in another pid namespace and takes no pidfds (systemd 255 and later does), so processes of this namespace cannot be handed over",
+        ))
     }
 }
 

@@ -54,6 +54,8 @@ pub(crate) struct Started {
 pub(crate) struct StartHandle {
     receiver: oneshot::Receiver<Result<Started>>,
     keep: bool,
+    /// The future may be dropped outside of any runtime.
+    runtime: tokio::runtime::Handle,
 }
 
 impl StartHandle {
@@ -76,7 +78,12 @@ impl StartHandle {
             }
         };
         tokio::spawn(task.instrument(span));
-        Self { receiver, keep }
+        let runtime = tokio::runtime::Handle::current();
+        Self {
+            receiver,
+            keep,
+            runtime,
+        }
     }
 }
 
@@ -102,9 +109,8 @@ impl Drop for StartHandle {
         self.receiver.close();
         if let Ok(Ok(unwanted)) = self.receiver.try_recv()
             && !self.keep
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            runtime.spawn(async move { unwanted.undo().await });
+            self.runtime.spawn(async move { unwanted.undo().await });
         }
     }
 }
@@ -269,7 +275,7 @@ impl Start {
         let deadline = self.client.call_deadline_within(self.deadline);
         self.sent = true;
         if self.client.sends_pidfds()
-            && !self.is_caller_alone()
+            && !(self.is_caller_alone() && link.peer.shares_pids())
             && self.entrants.len() <= link.bus.most_pidfds()
         {
             let pidfds: Vec<_> = self.entrants.iter().map(|e| e.process.pidfd()).collect();

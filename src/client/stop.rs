@@ -214,9 +214,16 @@ impl Client {
             let end = match queued {
                 Ok(pending) => self.job_end(unit.as_str(), pending, deadline).await,
                 Err(error) if error.kind() == ErrorKind::NoSuchUnit => return Ok(()),
-                Err(error) if error.is_lost_connection() => {
-                    let state = self.unit_state(unit.as_str(), deadline).await?;
-                    if state.is_loaded() && state.job.is_none() && state.is_active() {
+                // Whether a call without an answer was taken is systemd's to say.
+                Err(error)
+                    if error.is_lost_connection() || error.kind() == ErrorKind::CallTimeout =>
+                {
+                    let asking = deadline.max(deadline_after(MARGIN));
+                    let state = self.unit_state(unit.as_str(), asking).await?;
+                    if !state.is_loaded() {
+                        return Ok(());
+                    }
+                    if state.job.is_none() && state.is_active() && Instant::now() < deadline {
                         continue;
                     }
                     self.poll_job_end(unit.as_str(), None, None, deadline).await
@@ -273,6 +280,8 @@ impl Client {
                     .proc_path()
                     .rsplit_once('/')
                     .unwrap_or(("", cgroup.proc_path()));
+                // A scope in the root slice of a namespace's own manager.
+                let parent = if parent.is_empty() { "/" } else { parent };
                 return remove_tree(&self.hierarchy().await?.open(parent)?, name);
             }
             pause.wait(deadline).await;

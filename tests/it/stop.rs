@@ -318,3 +318,23 @@ fn what_a_manager_leaves_of_the_directory_is_removed() {
         lab.assert_idle().await;
     });
 }
+
+/// It was an error, whatever had become of the unit.
+#[test]
+fn a_call_that_is_taken_and_never_answered_is_a_success_once_the_unit_is_gone() {
+    check_fast(STEP, async {
+        let lab = Lab::with(|connect| connect.call_timeout(Duration::from_secs(10))).await;
+        let (scope, mut sleeper) = running(&lab).await;
+        let mut stops = lab.fake.hold("StopUnit");
+        let stop = stop(&scope, Stop::GRACEFUL);
+        let call = stops.next().await;
+        let job = call.take();
+        job.stop().await;
+        job.vanish();
+        stop.await.unwrap().unwrap();
+        assert!(!sleeper.is_running());
+        assert_eq!(lab.fake.calls("StopUnit").len(), 1);
+        lab.assert_idle().await;
+        drop(call);
+    });
+}
