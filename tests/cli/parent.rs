@@ -18,7 +18,12 @@ struct Script {
 
 impl Script {
     fn start(script: &str) -> Self {
-        let mut child = run("embedded", &["-q", "sh", "-c", script])
+        // A test program that a shell started in the background ignores SIGINT, and so would everything that it starts.
+        let plain = run("embedded", &["-q", "sh", "-c", script]);
+        let mut child = Command::new("env")
+            .arg("--default-signal")
+            .arg(plain.get_program())
+            .args(plain.get_args())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -237,7 +242,7 @@ impl Terminal {
         let pty = nix::pty::openpty(None, None).unwrap();
         let side = |fd: &OwnedFd| Stdio::from(fd.try_clone().unwrap());
         let child = Command::new("setsid")
-            .arg("--ctty")
+            .args(["--ctty", "env", "--default-signal"])
             .args(command)
             .stdin(side(&pty.slave))
             .stdout(side(&pty.slave))
