@@ -122,7 +122,7 @@ async fn start_ours(manager: &Manager, unit: &str, payload: &mut Payload) -> Out
     let spec = spec(unit);
     // A round trip: signals of the other's starts, which all come on the private socket, are read before the clock runs. About a unit that is always there,
     // so that the manager has no stub of a missing one to clear away afterwards.
-    manager.adopt("init.scope").await?;
+    manager.view("init.scope").await?;
 
     let begin = Instant::now();
     let process = Process::open(payload.pid())?;

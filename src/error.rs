@@ -168,6 +168,13 @@ impl Error {
         self
     }
 
+    /// The same, with what else was tried in vain.
+    pub(crate) fn and_then_tried(mut self, other: &Self) -> Self {
+        self.0.message.push_str("; ");
+        self.0.message.push_str(&other.0.message);
+        self
+    }
+
     /// Adds what the undo did, to the value and to the sentence.
     pub(crate) fn with_undo(mut self, undo: Undo) -> Self {
         let text = undo.to_string();

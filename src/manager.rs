@@ -8,7 +8,7 @@ use crate::cgroup::CgroupView;
 use crate::client::{Client, Options, StartHandle, Surroundings, check_runtime, endpoints};
 use crate::process::Process;
 use crate::scope::Scope;
-use crate::spec::{Nonce, ScopeSpec};
+use crate::spec::{Nonce, ScopeSpec, not_the_managers};
 use crate::unit::{ScopeName, UnitName};
 use crate::{Error, ErrorKind, Result};
 
@@ -114,7 +114,7 @@ impl Manager {
     /// # Cancellation
     ///
     /// A dropped future detaches the start, which then ends and is undone in the background, unless the spec says to
-    /// [keep](ScopeSpec::keep_on_drop) it.
+    /// [keep](ScopeSpec::keep_on_drop) it. A runtime that is shut down takes that background with it: what was begun then stays as it is.
     pub fn start_scope(
         &self,
         spec: &ScopeSpec,
@@ -140,6 +140,7 @@ impl Manager {
     pub async fn adopt(&self, name: &str) -> Result<Scope> {
         self.client.check_caller()?;
         let name = ScopeName::new(name)?;
+        not_the_managers(&name)?;
         self.client
             .adopt(&name)
             .await

@@ -3,16 +3,23 @@
 //! PID 1 runs one job at a time: more than a few starts in flight gain nothing, and make the first one wait longest. So starts queue here, first come
 //! first served, and their own deadline runs only from their admission.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{Error, ErrorKind, Phase, Result};
 
+/// A place among the starts in flight; dropping it lets the next one in.
+#[derive(Debug)]
+pub(crate) struct Place {
+    _permit: OwnedSemaphorePermit,
+}
+
 #[derive(Debug)]
 pub(crate) struct Admission {
-    places: Semaphore,
+    places: Arc<Semaphore>,
     bound: usize,
     queued: AtomicUsize,
 }
@@ -20,18 +27,18 @@ pub(crate) struct Admission {
 impl Admission {
     pub(crate) fn new(bound: usize) -> Self {
         Self {
-            places: Semaphore::new(bound),
+            places: Arc::new(Semaphore::new(bound)),
             bound,
             queued: AtomicUsize::new(0),
         }
     }
 
     /// Waits for a place; also tells how long that took.
-    pub(crate) async fn enter(&self, limit: Duration) -> Result<(SemaphorePermit<'_>, Duration)> {
+    pub(crate) async fn enter(&self, limit: Duration) -> Result<(Place, Duration)> {
         let begun = Instant::now();
         let _counted = Counted::new(&self.queued);
-        match tokio::time::timeout(limit, self.places.acquire()).await {
-            Ok(Ok(place)) => Ok((place, begun.elapsed())),
+        match tokio::time::timeout(limit, Arc::clone(&self.places).acquire_owned()).await {
+            Ok(Ok(place)) => Ok((Place { _permit: place }, begun.elapsed())),
             Ok(Err(_)) | Err(_) => Err(Error::new(
                 ErrorKind::QueueTimeout,
                 format!(

@@ -12,6 +12,9 @@ use super::Client;
 use super::link::Link;
 use super::unit_state::UnitState;
 
+/// How long a manager may be away before it counts as ended: one that executes itself again, or whose bus is started again, is back sooner.
+const PATIENCE: Duration = Duration::from_secs(3);
+
 impl Client {
     /// The unit's state. A lost connection or a restarting manager is waited out until `deadline`.
     pub(crate) async fn unit_state(&self, unit: &str, deadline: Instant) -> Result<UnitState> {
@@ -72,6 +75,7 @@ impl Client {
         Answer: Future<Output = Result<T>>,
     {
         let mut pause = Pause::new();
+        let patient_until = deadline.min(Instant::now() + PATIENCE);
         loop {
             let within = self.call_deadline_within(deadline);
             let answer = match self.connection(within).await {
@@ -79,6 +83,11 @@ impl Client {
                 Err(error) => Err(error),
             };
             match answer {
+                Err(error)
+                    if error.kind() == ErrorKind::NoManager && Instant::now() >= patient_until =>
+                {
+                    return Err(error);
+                }
                 Err(error) if error.is_lost_connection() && Instant::now() < deadline => {
                     pause.wait(deadline).await;
                 }

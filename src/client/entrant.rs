@@ -29,7 +29,7 @@ impl Entrant {
 }
 
 /// Checks that every process may be moved, and notes where it is.
-pub(super) fn admit(processes: Vec<Process>, allow_move: bool) -> Result<Vec<Entrant>> {
+pub(super) fn admit(processes: &[Process], allow_move: bool) -> Result<Vec<Entrant>> {
     if processes.is_empty() {
         return Err(Error::new(
             ErrorKind::InvalidInput,
@@ -42,7 +42,7 @@ pub(super) fn admit(processes: Vec<Process>, allow_move: bool) -> Result<Vec<Ent
             continue;
         }
         let Some(from) = process.cgroup()? else {
-            return Err(ended(&process));
+            return Err(ended(process));
         };
         if let Some(unit) = from.unified().and_then(unit_path_of)
             && !allow_move
@@ -59,7 +59,7 @@ pub(super) fn admit(processes: Vec<Process>, allow_move: bool) -> Result<Vec<Ent
         }
         let from_id = process.cgroup_id();
         entrants.push(Entrant {
-            process,
+            process: process.clone(),
             from,
             from_id,
         });

@@ -12,6 +12,9 @@ use super::start::Start;
 use super::stop::Identity;
 use super::unit_state::UnitState;
 
+/// How often a name that is free when one looks may turn out to be taken.
+const TRIES: u32 = 5;
+
 /// How a start goes on after UnitExists.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
@@ -30,6 +33,10 @@ impl Start {
         let state = self.client.unit_state(unit, self.deadline).await?;
         if state.is_ours(self.plan.nonce) {
             return Ok(Next::Ours);
+        }
+        // Gone since the answer: the name is free.
+        if !state.is_loaded() && count < TRIES {
+            return Ok(Next::Retry);
         }
         match self.plan.if_exists {
             IfExists::Fail => {
@@ -52,7 +59,18 @@ impl Start {
                 "stop it, choose another name, or wait for it or join it by another policy",
             )),
             IfExists::WaitGone => self.wait_gone(error, state).await,
-            IfExists::Attach => self.join(error, state).await,
+            IfExists::Attach => match self.join(error, state).await {
+                // It ended while it was being joined.
+                Err(error)
+                    if error.kind() == ErrorKind::CgroupGone && Instant::now() < self.deadline =>
+                {
+                    self.created = true;
+                    self.identity = Identity::Nonce(self.plan.nonce);
+                    Pause::short().wait(self.deadline).await;
+                    Ok(Next::Retry)
+                }
+                joined => joined,
+            },
         }
     }
 

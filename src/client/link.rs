@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OnceCell, oneshot, watch};
 use tokio::time::Instant;
 
-use crate::Result;
 use crate::bus::{Bus, Endpoint, Event};
 use crate::cgroup::Hierarchy;
 use crate::job::{JobResult, JobTable, Replied, Ticket, WaiterId};
+use crate::{Error, ErrorKind, Result};
 
 use super::peer::Peer;
 
@@ -88,10 +88,17 @@ impl Link {
             .control_group
             .get_or_try_init(|| async { self.bus.manager().control_group(deadline).await })
             .await?;
-        Ok(self
-            .peer
-            .mapping(own)
-            .map_or_else(|| path.to_owned(), |mapping| mapping.map(path)))
+        match self.peer.mapping(own) {
+            Some(mapping) => Ok(mapping.map(path)),
+            // Both see the whole tree, so both call it the same.
+            None if in_first_cgroup_namespace() => Ok(path.to_owned()),
+            None => Err(Error::new(
+                ErrorKind::CgroupUnreachable,
+                format!(
+                    "the manager's process cannot be seen from this container, so what it calls {path} cannot be found here"
+                ),
+            )),
+        }
     }
 
     /// Makes a call that queues a job. `call` gives the job's object path.
@@ -139,6 +146,13 @@ impl Link {
     pub(crate) fn waiters(&self) -> usize {
         self.shared.jobs().waiters()
     }
+}
+
+fn in_first_cgroup_namespace() -> bool {
+    /// The kernel's fixed number of it (`PROC_CGROUP_INIT_INO`).
+    const FIRST: u64 = 0xEFFF_FFFB;
+    std::fs::metadata("/proc/self/ns/cgroup")
+        .is_ok_and(|namespace| std::os::unix::fs::MetadataExt::ino(&namespace) == FIRST)
 }
 
 /// Takes the announcement back if the call fails or its future is dropped.

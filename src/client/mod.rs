@@ -124,9 +124,13 @@ impl Client {
             return Ok(link);
         }
         let hierarchy = self.hierarchy().await.ok();
-        let mut first_error = None;
-        for endpoint in &self.endpoints {
-            match Link::connect(endpoint, hierarchy.map(Arc::as_ref), deadline).await {
+        let mut first_error: Option<Error> = None;
+        for (tried, endpoint) in self.endpoints.iter().enumerate() {
+            // One that stays silent must leave the others their share.
+            let left = u32::try_from(self.endpoints.len() - tried).unwrap_or(1);
+            let now = Instant::now();
+            let share = now + deadline.saturating_duration_since(now) / left;
+            match Link::connect(endpoint, hierarchy.map(Arc::as_ref), share).await {
                 Ok(link) => {
                     let link = Arc::new(link);
                     *self.link() = Some(Arc::clone(&link));
@@ -134,7 +138,10 @@ impl Client {
                 }
                 Err(error) => {
                     tracing::debug!(%endpoint, %error, "cannot connect");
-                    first_error.get_or_insert(error);
+                    first_error = Some(match first_error {
+                        None => error,
+                        Some(first) => first.and_then_tried(&error),
+                    });
                 }
             }
         }

@@ -19,6 +19,7 @@ use crate::property::PropertyValue;
 use crate::spec::{StartPlan, Timings};
 use crate::{Error, ErrorKind, Phase, Result};
 
+use super::admission::Place;
 use super::entrant::{self, Entrant};
 use super::exists::Next;
 use super::link::{Link, PendingJob};
@@ -30,6 +31,8 @@ use super::{Client, deadline_after};
 pub(super) const GRACE: Duration = Duration::from_secs(5);
 /// How long nobody may own systemd's name on the bus before that counts as an answer. A manager that executes itself again is back after about 0.1 s.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How long what was read of the processes counts as true.
+const FRESH: Duration = Duration::from_millis(1);
 /// How long a question takes at most that is asked for the sake of an error's sentence.
 const ASK: Duration = Duration::from_secs(1);
 /// How often one start sends its call: the first time, and after lost replies, resets and freed names.
@@ -70,7 +73,17 @@ impl StartHandle {
             phase = tracing::field::Empty
         );
         let task = async move {
-            let started = Start::begin(client, plan, processes).await;
+            let mut sender = sender;
+            let admitted = tokio::select! {
+                biased;
+                // Nobody waits any more, and nothing has been done.
+                () = sender.closed(), if !keep => return,
+                admitted = Start::admit(client, plan, processes) => admitted,
+            };
+            let started = match admitted {
+                Ok((start, _place)) => Box::pin(start.perform()).await,
+                Err(error) => Err(error),
+            };
             if let Err(Ok(unwanted)) = sender.send(started)
                 && !keep
             {
@@ -138,21 +151,26 @@ pub(super) struct Start {
 }
 
 impl Start {
-    async fn begin(
+    /// Checks the processes and waits for a place among the starts in flight.
+    async fn admit(
         client: Arc<Client>,
         plan: StartPlan,
         processes: Vec<Process>,
-    ) -> Result<Started> {
-        let unit = plan.unit.as_str().to_owned();
-        let queue_timeout = plan.queue_timeout;
-        let admission = Arc::clone(&client);
-        let entrants = entrant::admit(processes, plan.allow_move)
-            .map_err(|e| e.at(Phase::Validate).with_unit(&unit))?;
-        let (_place, queued) = admission
+    ) -> Result<(Self, Place)> {
+        let check = || {
+            entrant::admit(&processes, plan.allow_move)
+                .map_err(|e| e.at(Phase::Validate).with_unit(plan.unit.as_str()))
+        };
+        let mut entrants = check()?;
+        let (place, queued) = client
             .admission
-            .enter(queue_timeout)
+            .enter(plan.queue_timeout)
             .await
-            .map_err(|e| e.with_unit(&unit))?;
+            .map_err(|e| e.with_unit(plan.unit.as_str()))?;
+        if queued > FRESH {
+            // Where they were then is not where they are now.
+            entrants = check()?;
+        }
         let start = Self {
             deadline: deadline_after(plan.start_timeout),
             client,
@@ -166,7 +184,7 @@ impl Start {
             created: true,
             sent: false,
         };
-        Box::pin(start.perform()).await
+        Ok((start, place))
     }
 
     async fn perform(mut self) -> Result<Started> {
@@ -346,6 +364,10 @@ impl Start {
             }
             // Active, or ended and collected since, or another's by now.
             JobEnd::Gone(_) => Ok(()),
+            // Not late, but gone: nobody is left to carry anything out.
+            JobEnd::Expired(Some(problem)) if problem.kind() == ErrorKind::NoManager => {
+                Err(problem.at(Phase::Job))
+            }
             JobEnd::Expired(problem) => {
                 let mut error = Error::new(
                     ErrorKind::Timeout,

@@ -54,7 +54,7 @@ impl Client {
         self.check_caller()?;
         let asking = self.call_deadline();
         if self.same_unit(unit, identity, asking).await?.is_none() {
-            return Ok(());
+            return self.end_orphans(unit, cgroup, how).await;
         }
         let job_limit = match how {
             Stop::Graceful {
@@ -63,11 +63,11 @@ impl Client {
             } => self.stop_timeout(unit, asking).await?,
             Stop::Graceful { signal, timeout } => {
                 self.signal_then_kill(unit, cgroup, signal, timeout).await?;
-                Duration::ZERO
+                self.options.call_timeout
             }
             Stop::Kill => {
                 self.kill(unit, cgroup).await?;
-                Duration::ZERO
+                self.options.call_timeout
             }
         };
         let deadline = deadline_after(job_limit.saturating_add(MARGIN));
@@ -87,6 +87,32 @@ impl Client {
             Some(cgroup) => self.removed(cgroup).await,
             None => Ok(()),
         }
+    }
+
+    /// systemd does not know the unit (any more). Its processes may be there all the same: a manager that was killed leaves them.
+    async fn end_orphans(
+        &self,
+        unit: &ScopeName,
+        cgroup: Option<&Cgroup>,
+        how: Stop,
+    ) -> Result<()> {
+        let Some(cgroup) = cgroup else {
+            return Ok(());
+        };
+        match cgroup.events() {
+            Ok(events) if events.populated => {}
+            _ => return Ok(()),
+        }
+        if how == Stop::Kill {
+            return self.kill(unit, Some(cgroup)).await;
+        }
+        Err(Error::new(
+            ErrorKind::UnitNotReady,
+            format!(
+                "systemd no longer knows this {unit}, but there are processes in {}: kill them if they may be killed",
+                cgroup.path().display()
+            ),
+        ))
     }
 
     /// The unit's state, if it is loaded and the one that is meant.

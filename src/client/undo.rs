@@ -9,15 +9,16 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use crate::cgroup::{Cgroup, Dir, UnitPath};
+use crate::cgroup::{Cgroup, Hierarchy, UnitPath};
 use crate::process::Process;
 use crate::spec::StartPlan;
 use crate::unit::{ScopeName, UnitName};
-use crate::{ErrorKind, Result, Undo};
+use crate::{Error, ErrorKind, Result, Undo};
 
 use super::ask::Pause;
 use super::entrant::Entrant;
 use super::start::{GRACE, Started};
+use super::wait::JobEnd;
 use super::{Client, deadline_after};
 
 /// How often the unit's processes are read again: a process that is moved back may have forked in between.
@@ -97,6 +98,11 @@ impl Client {
         if !state.is_loaded() || !state.is_ours(plan.nonce) {
             return Ok(());
         }
+        if let Some((id, path)) = state.job {
+            // While a job is pending it may still put the processes inside, and a stop would then signal them.
+            self.end_job(unit, id, &path, deadline).await?;
+            self.move_back(unit, entrants, undo).await?;
+        }
         if let Some(cgroup) = self.unit_cgroup(unit, deadline).await?
             && !self.empty(&cgroup, entrants, undo).await?
         {
@@ -108,6 +114,29 @@ impl Client {
         self.stop_empty(unit, deadline).await?;
         undo.unit_stopped = true;
         Ok(())
+    }
+
+    /// Cancels a job and waits until it is gone.
+    async fn end_job(
+        &self,
+        unit: &ScopeName,
+        id: u32,
+        path: &str,
+        deadline: Instant,
+    ) -> Result<()> {
+        self.cancel_job(id, deadline).await?;
+        match self
+            .poll_job_end(unit.as_str(), Some(path), None, deadline)
+            .await
+        {
+            JobEnd::Gone(_) | JobEnd::Result(_) => Ok(()),
+            JobEnd::Expired(problem) => Err(problem.unwrap_or_else(|| {
+                Error::new(
+                    ErrorKind::Timeout,
+                    format!("job {id} of {unit} was cancelled and does not end"),
+                )
+            })),
+        }
     }
 
     /// The given processes themselves, as far as they are in the unit: one that somebody else has moved since is no longer this start's to move.
@@ -129,20 +158,14 @@ impl Client {
                 Some(path) if path != old && unit.root_of(path).is_some() => {}
                 _ => continue,
             }
-            let moved = match hierarchy.open(old) {
-                Ok(dir) => put_back(dir, old, &entrant.process).await,
-                Err(error) => Err(error),
-            };
+            let moved = put_back(hierarchy, entrant, old, &entrant.process).await;
             note(moved, &entrant.process, undo);
         }
         Ok(())
     }
 
-    /// What else is in the unit: children of the processes. They go where the first one came from. Whether nothing is left.
+    /// What is (still) in the unit: the processes, and descendants of theirs, which go where their ancestor came from. Anybody else keeps the unit. Whether nothing is left.
     async fn empty(&self, unit: &Cgroup, entrants: &[Entrant], undo: &mut Undo) -> Result<bool> {
-        let Some(old) = entrants.first().and_then(|e| e.from.unified()) else {
-            return Ok(false);
-        };
         let hierarchy = self.hierarchy().await?;
         for _ in 0..ROUNDS {
             let pids = match unit.processes() {
@@ -161,10 +184,20 @@ impl Client {
                 if unit.contains(&process)? != Some(true) {
                     continue;
                 }
-                let moved = match hierarchy.open(old) {
-                    Ok(dir) => put_back(dir, old, &process).await,
-                    Err(error) => Err(error),
+                let mut origin = None;
+                for entrant in entrants {
+                    let own = entrant.process.pid();
+                    if pid == own || process.is_descendant_of(own)? {
+                        origin = entrant.from.unified().map(|old| (entrant, old));
+                    }
+                }
+                let Some((entrant, old)) = origin else {
+                    if !undo.left_inside.contains(&pid) {
+                        undo.left_inside.push(pid);
+                    }
+                    continue;
                 };
+                let moved = put_back(hierarchy, entrant, old, &process).await;
                 note(moved, &process, undo);
             }
             if !undo.left_inside.is_empty() {
@@ -202,8 +235,21 @@ impl Client {
     }
 }
 
-async fn put_back(dir: Dir, path: &str, process: &Process) -> Result<()> {
-    Cgroup::new(dir, path.to_owned()).add_process(process).await
+/// Into the cgroup that `entrant` came from; one of the same name that has been made since is another.
+async fn put_back(
+    hierarchy: &Hierarchy,
+    entrant: &Entrant,
+    old: &str,
+    process: &Process,
+) -> Result<()> {
+    let dir = hierarchy.open(old)?;
+    if entrant.from_id.is_some_and(|id| id != dir.id()) {
+        return Err(Error::new(
+            ErrorKind::CgroupGone,
+            format!("{old} is not the cgroup any more that it was"),
+        ));
+    }
+    Cgroup::new(dir, old.to_owned()).add_process(process).await
 }
 
 fn note(moved: Result<()>, process: &Process, undo: &mut Undo) {

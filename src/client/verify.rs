@@ -78,7 +78,7 @@ impl Start {
                     ));
                 }
                 Place::Unknown => {
-                    if !self.unit_ended().await? {
+                    if !self.has_been_inside(&mut unit).await? {
                         return Err(never_inside(&self.entrants[at].process));
                     }
                     ended.push(self.entrants[at].process.pid());
@@ -173,6 +173,22 @@ impl Start {
             Err(error) if error.kind() == ErrorKind::CgroupGone => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// A process ended, and nothing that is left of it tells where.
+    async fn has_been_inside(&self, unit: &mut Unit<'_>) -> Result<bool> {
+        if !self.created {
+            // It was put into a running unit, which was answered without an error.
+            return Ok(true);
+        }
+        // Alone in a unit of its own, and somebody is in there: its children.
+        if self.entrants.len() == 1
+            && let Some(cgroup) = self.unit_cgroup(unit).await?
+            && cgroup.events().is_ok_and(|events| events.populated)
+        {
+            return Ok(true);
+        }
+        self.unit_ended().await
     }
 
     /// A process ended and nothing tells where. A unit that ends by itself had a process inside; one that stays active never had.

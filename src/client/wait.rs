@@ -2,8 +2,8 @@
 
 use tokio::time::Instant;
 
-use crate::Error;
 use crate::job::JobResult;
+use crate::{Error, ErrorKind};
 
 use super::Client;
 use super::ask::Pause;
@@ -64,7 +64,10 @@ impl Client {
                 Ok(_) => None,
                 Err(error) => Some(error),
             };
-            if Instant::now() >= deadline {
+            let ended = problem
+                .as_ref()
+                .is_some_and(|problem| problem.kind() == ErrorKind::NoManager);
+            if ended || Instant::now() >= deadline {
                 return JobEnd::Expired(problem);
             }
             let Some(job) = &mut pending else {

@@ -157,9 +157,14 @@ impl Process {
         super::descendants::of(self)
     }
 
+    /// Whether the process of that pid is its parent, or a parent's parent and so on.
+    pub(crate) fn is_descendant_of(&self, pid: u32) -> Result<bool> {
+        super::descendants::is_below(self, pid)
+    }
+
     /// Whether the caller is its parent, or a parent's parent and so on. Not true of the caller itself.
     pub(crate) fn is_descendant_of_caller(&self) -> Result<bool> {
-        super::descendants::is_below(self, std::process::id())
+        self.is_descendant_of(std::process::id())
     }
 
     /// Sends a signal to this very process; 0 only tests.

@@ -31,7 +31,9 @@ pub(crate) struct StartPlan {
 impl ScopeSpec {
     /// Checks every argument. The first that cannot be used is the error.
     pub(crate) fn plan(&self, nonce: Nonce) -> Result<StartPlan> {
-        let unit = ScopeName::new(self.name.as_str()).map_err(|e| e.at(Phase::Validate))?;
+        let unit = ScopeName::new(self.name.as_str())
+            .and_then(|unit| not_the_managers(&unit).map(|()| unit))
+            .map_err(|e| e.at(Phase::Validate))?;
         self.plan_as(unit, nonce)
             .map_err(|e| e.with_unit(&self.name).at(Phase::Validate))
     }
@@ -86,6 +88,17 @@ impl ScopeSpec {
             queue_timeout: self.queue_timeout,
         })
     }
+}
+
+/// The manager itself is in there.
+pub(crate) fn not_the_managers(unit: &ScopeName) -> Result<()> {
+    if unit == "init.scope" {
+        return Err(Error::new(
+            ErrorKind::InvalidName,
+            "init.scope is the manager's own scope; choose another name",
+        ));
+    }
+    Ok(())
 }
 
 fn check_description(text: &str) -> Result<()> {
@@ -167,6 +180,7 @@ mod tests {
         let base = || ScopeSpec::new("a.scope");
         for (spec, part) in [
             (ScopeSpec::new("a.service"), "a.service"),
+            (ScopeSpec::new("init.scope"), "init.scope"),
             (base().slice("b.scope"), "b.scope"),
             (base().description("a\nb"), "\\n"),
             (base().start_timeout(Duration::ZERO), "start timeout"),

@@ -8,7 +8,7 @@ mod stop;
 mod timings;
 mod usec;
 
-pub(crate) use body::StartPlan;
+pub(crate) use body::{StartPlan, not_the_managers};
 pub(crate) use limit::check_limit;
 pub(crate) use nonce::{Nonce, is_marked, parse};
 pub use scope::{CollectMode, Descendants, IfExists, ScopeSpec};

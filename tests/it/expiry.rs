@@ -53,7 +53,7 @@ fn a_job_that_ends_while_it_is_cancelled_is_a_late_success() {
 }
 
 #[test]
-fn a_job_that_cannot_be_cancelled_gives_way_to_a_stop() {
+fn a_job_that_cannot_be_cancelled_is_waited_for_in_the_background_and_then_undone() {
     check_fast(STEP, async {
         let lab = Lab::new().await;
         let mut sleeper = Sleeper::new();
@@ -67,9 +67,16 @@ fn a_job_that_cannot_be_cancelled_gives_way_to_a_stop() {
         cancels.next().await.reply(&()).await;
         let error = error(start).await;
         assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
-        assert!(error.undo().unwrap().unit_stopped);
+        assert!(!error.undo().unwrap().unit_stopped);
+        // A stop could meet the process inside.
+        assert!(lab.fake.calls("StopUnit").is_empty());
+        let home = sleeper.cgroup();
+        job.run();
+        job.end("done").await;
+        lab.fake.until(|table| table.units.is_empty()).await;
+        assert_eq!(sleeper.cgroup(), home);
         let stops = lab.fake.calls("StopUnit");
-        assert!(stops.iter().all(|stop| !stop.populated) && !stops.is_empty());
+        assert!(stops.iter().all(|stop| !stop.populated));
         assert!(lab.fake.unit("stuck.scope").is_none());
         assert!(sleeper.is_running());
         lab.assert_idle().await;

@@ -265,7 +265,7 @@ fn descendants_that_stay_outside_are_refused_moved_or_left_as_asked() {
 }
 
 #[test]
-fn a_child_that_was_forked_inside_goes_back_with_its_parent() {
+fn a_process_in_the_unit_that_comes_from_nobody_who_was_named_keeps_the_unit() {
     check(async {
         let lab = Lab::new().await;
         let old = lab.fake.cgroup().make("old");
@@ -275,13 +275,16 @@ fn a_child_that_was_forked_inside_goes_back_with_its_parent() {
         let (_call, job) = replied(&mut calls).await;
         dies.end();
         job.run();
-        // Any process will do that nobody has named.
+        // Somebody else has joined.
         let mut child = Sleeper::inside(&lab.fake.cgroup().path(NAME));
         job.end("done").await;
-        error(start).await;
+        let error = error(start).await;
         assert!(child.is_running());
-        assert_eq!(child.cgroup(), lab.fake.cgroup().proc_path("old"));
-        assert_unit_undone(&lab);
+        assert_eq!(child.cgroup(), lab.fake.cgroup().proc_path(NAME));
+        let undo = error.undo().unwrap();
+        assert_eq!(undo.left_inside, [child.pid()]);
+        assert_eq!(undo.moved_back, [lives.pid()]);
+        assert!(!undo.unit_stopped && lab.fake.calls("StopUnit").is_empty());
         lab.assert_idle().await;
     });
 }

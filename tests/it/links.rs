@@ -198,7 +198,7 @@ fn a_manager_that_ended_for_good_ends_the_start_and_harms_nobody() {
         job.run();
         lab.fake.end().await;
         let error = error(start).await;
-        assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+        assert_eq!(error.kind(), ErrorKind::NoManager, "{error}");
         assert_eq!(error.undo().unwrap().moved_back, [sleeper.pid()]);
         assert!(sleeper.is_running());
         assert_eq!(sleeper.cgroup(), lab.fake.cgroup().proc_path("old"));
