@@ -14,10 +14,12 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// Why an operation failed, and at what.
 ///
 /// `Display` is one lower-case sentence that names the unit, property, path or value, and says what to do.
-#[derive(Clone)]
+#[derive(Clone, thiserror::Error)]
+#[error(transparent)]
 pub struct Error(Box<Inner>);
 
-#[derive(Clone)]
+#[derive(Clone, thiserror::Error)]
+#[error("{message}")]
 struct Inner {
     kind: ErrorKind,
     message: String,
@@ -27,6 +29,7 @@ struct Inner {
     job_result: Option<JobResult>,
     timings: Option<Timings>,
     undo: Option<Undo>,
+    /// For people who follow the chain; its type is no part of the contract.
     source: Option<std::sync::Arc<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -263,48 +266,39 @@ fn list(pids: &[u32]) -> String {
     format!("process {}", numbers.join(", "))
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.message)
-    }
-}
-
-impl fmt::Debug for Error {
+impl fmt::Debug for Inner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut out = f.debug_struct("Error");
-        out.field("kind", &self.0.kind)
-            .field("message", &self.0.message);
-        if let Some(unit) = &self.0.unit {
+        out.field("kind", &self.kind)
+            .field("message", &self.message);
+        if let Some(unit) = &self.unit {
             out.field("unit", unit);
         }
-        if let Some(phase) = &self.0.phase {
+        if let Some(phase) = &self.phase {
             out.field("phase", phase);
         }
-        if let Some(name) = &self.0.dbus_name {
+        if let Some(name) = &self.dbus_name {
             out.field("dbus_name", name);
         }
-        if let Some(result) = &self.0.job_result {
+        if let Some(result) = &self.job_result {
             out.field("job_result", result);
         }
-        if let Some(timings) = &self.0.timings {
+        if let Some(timings) = &self.timings {
             out.field("timings", timings);
         }
-        if let Some(undo) = &self.0.undo {
+        if let Some(undo) = &self.undo {
             out.field("undo", undo);
         }
-        if let Some(source) = &self.0.source {
+        if let Some(source) = &self.source {
             out.field("source", source);
         }
         out.finish()
     }
 }
 
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0
-            .source
-            .as_deref()
-            .map(|source| source as &(dyn std::error::Error + 'static))
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 
@@ -317,6 +311,18 @@ mod tests {
         fn shared<T: Send + Sync + 'static>() {}
         shared::<Error>();
         assert_eq!(size_of::<Error>(), size_of::<usize>());
+    }
+
+    #[test]
+    fn the_cause_can_be_followed_and_the_sentence_stays_one() {
+        use std::error::Error as _;
+        let cause = std::io::Error::other("the cause");
+        let error = Error::new(ErrorKind::Io, "it failed").with_source(cause);
+        assert_eq!(error.to_string(), "it failed");
+        assert_eq!(
+            error.source().map(ToString::to_string).as_deref(),
+            Some("the cause")
+        );
     }
 
     #[test]
