@@ -155,6 +155,22 @@ fn a_manager_that_does_not_answer_is_one_sentence_and_125() {
 }
 
 #[test]
+fn the_start_timeout_bounds_the_connection_too() {
+    let path = socket("mute");
+    // Connections are accepted by the kernel, and nobody ever answers.
+    let listener = UnixListener::bind(&path).unwrap();
+    let address = format!("unix:path={}", path.display());
+    // A call's own 25 s would be too long for timeout(1).
+    let ended = end(Command::new("timeout")
+        .args(["15", SCOPECTL, "run", "--manager"])
+        .args([&address, "--start-timeout=300ms", "true"]));
+    assert_refused(&ended, 125, "did not answer", &address);
+    assert!(ended.stderr.starts_with("scopectl: --manager: "));
+    drop(listener);
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
 fn usage_errors_of_anything_but_run_are_1() {
     for arguments in [&[][..], &["no-such-verb"], &["--no-such-option"], &["Run"]] {
         let ended = end(Command::new(SCOPECTL).args(arguments));

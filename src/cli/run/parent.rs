@@ -52,7 +52,7 @@ pub(super) fn run(plan: &Plan, inherited: &Inherited) -> Result<u8> {
     };
     let signals = SignalFd::with_flags(&SigSet::all(), SfdFlags::SFD_CLOEXEC)
         .map_err(|error| failed("make a signalfd")(error.into()))?;
-    let embedded = match start_manager() {
+    let embedded = match start_manager(plan) {
         Ok(embedded) => {
             let address = embedded.private_address();
             // A child that has already been ended by a signal reads no more.
@@ -74,8 +74,12 @@ pub(super) fn run(plan: &Plan, inherited: &Inherited) -> Result<u8> {
 }
 
 /// Without a message bus: the one client is the child, and a private socket answers sooner.
-fn start_manager() -> Result<Embedded> {
-    Ok(Embedded::builder().bus(false).start()?)
+fn start_manager(plan: &Plan) -> Result<Embedded> {
+    let mut builder = Embedded::builder().bus(false);
+    if let Some(timeout) = plan.start_timeout {
+        builder = builder.start_timeout(timeout);
+    }
+    Ok(builder.start()?)
 }
 
 /// Reads a whole line; half of one is from a parent that died.
