@@ -14,5 +14,6 @@ mod parent;
 mod passing;
 #[path = "../../src/skip.rs"]
 mod skip;
+mod starting;
 mod support;
 mod usage;
