@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::unistd::execve;
+use rustix::fs::{Access, AtFlags, CWD};
 
 use super::environment::Environment;
 use super::exit::{self, Failure};
@@ -64,23 +65,27 @@ impl Program {
             .collect()
     }
 
-    /// Refuses a command that is nowhere, before anything is started for it. `directory` is where it will run. Only a hint: `execute` decides.
-    pub(super) fn check(&self, directory: Option<&Path>) -> Result<(), Failure> {
+    /// Refuses a command that is nowhere or cannot be executed, before anything is started for it. `directory` is where it will run; `same_user`: nobody but
+    /// the caller will execute it. What only `execve` finds (a missing interpreter, say) is left to `execute`.
+    pub(super) fn check(&self, directory: Option<&Path>, same_user: bool) -> Result<(), Failure> {
         let base = directory.map_or_else(PathBuf::new, Path::to_path_buf);
-        let is_missing = |candidate: CString| {
+        let mut refused = None;
+        for candidate in self.candidates() {
             let path = base.join(OsStr::from_bytes(candidate.as_bytes()));
-            match path.metadata() {
-                Ok(_) => false,
-                Err(error) => matches!(
-                    Errno::from_raw(error.raw_os_error().unwrap_or(0)),
-                    Errno::ENOENT | Errno::ENOTDIR
-                ),
+            match obstacle(&path, same_user) {
+                None => return Ok(()),
+                Some(Errno::ENOENT | Errno::ENOTDIR) => {}
+                // As `execute` does: the search goes on, and the first of these is reported.
+                Some(Errno::EACCES) => {
+                    refused.get_or_insert(candidate);
+                }
+                Some(error) => return Err(cannot_execute(&candidate, error)),
             }
-        };
-        if self.candidates().into_iter().all(is_missing) {
-            return Err(self.not_found());
         }
-        Ok(())
+        Err(match refused {
+            Some(candidate) => cannot_execute(&candidate, Errno::EACCES),
+            None => self.not_found(),
+        })
     }
 
     /// Becomes the command; returns only when that failed.
@@ -142,6 +147,28 @@ impl Program {
     }
 }
 
+/// Why `execve` will surely fail; another user may see more than the caller, or less.
+fn obstacle(path: &Path, same_user: bool) -> Option<Errno> {
+    match path.metadata() {
+        Ok(found) if !found.is_file() => Some(Errno::EACCES),
+        // Also what is mounted noexec.
+        Ok(_) if same_user => {
+            match rustix::fs::accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS) {
+                Err(rustix::io::Errno::ACCESS) => Some(Errno::EACCES),
+                _ => None,
+            }
+        }
+        Ok(_) => None,
+        Err(error) => match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
+            Errno::EACCES if !same_user => None,
+            error @ (Errno::ENOENT | Errno::ENOTDIR | Errno::EACCES | Errno::ENAMETOOLONG) => {
+                Some(error)
+            }
+            _ => None,
+        },
+    }
+}
+
 fn exists(file: &CStr) -> bool {
     Path::new(OsStr::from_bytes(file.to_bytes()))
         .symlink_metadata()
@@ -197,12 +224,20 @@ mod tests {
     #[test]
     fn what_is_nowhere_is_refused_before_anything_starts() {
         let nowhere = program("no-such-command", Some("/bin:/nonexistent"));
-        let failure = nowhere.check(None).unwrap_err();
+        let failure = nowhere.check(None, true).unwrap_err();
         assert_eq!(failure.code(), exit::NOT_FOUND);
         assert!(failure.sentence().contains("no-such-command"));
-        assert!(program("sh", Some("/nonexistent:/bin")).check(None).is_ok());
-        assert!(program("./sh", None).check(Some(Path::new("/bin"))).is_ok());
-        assert!(program("", None).check(None).is_err());
+        assert!(
+            program("sh", Some("/nonexistent:/bin"))
+                .check(None, true)
+                .is_ok()
+        );
+        assert!(
+            program("./sh", None)
+                .check(Some(Path::new("/bin")), true)
+                .is_ok()
+        );
+        assert!(program("", None).check(None, true).is_err());
     }
 
     #[test]

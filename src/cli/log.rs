@@ -10,7 +10,7 @@ pub(super) fn start(verbosity: u8) {
     let wanted = match verbosity {
         0 => None,
         1 => Some("scopectl=debug"),
-        _ => Some("trace"),
+        _ => Some("scopectl=trace"),
     };
     let given = std::env::var("SCOPECTL_LOG").ok();
     let Some(filter) = given.as_deref().or(wanted) else {

@@ -138,6 +138,31 @@ fn a_command_that_is_nowhere_is_127_and_reaches_no_manager() {
 }
 
 #[test]
+fn a_command_that_nobody_can_execute_is_126_and_reaches_no_manager() {
+    let nowhere = "unix:path=/nonexistent/socket";
+    let long = "a".repeat(300);
+    for (command, named) in [
+        ("/etc", "/etc"),
+        ("/etc/passwd", "/etc/passwd"),
+        ("/dev/null", "/dev/null"),
+        (&long, "too long"),
+    ] {
+        let ended = end(Command::new(SCOPECTL).args(["run", "--manager", nowhere, command]));
+        assert_refused(&ended, 126, named, &command);
+    }
+    // A later directory of PATH that has it counts, as in every shell.
+    let ended = end(Command::new(SCOPECTL).args([
+        "run",
+        "--manager",
+        nowhere,
+        "-E",
+        "PATH=/proc/self:/bin",
+        "fd",
+    ]));
+    assert_refused(&ended, 126, "/proc/self/fd", &"a directory in PATH");
+}
+
+#[test]
 fn a_manager_that_does_not_answer_is_one_sentence_and_125() {
     let path = socket("silent");
     for address in [
@@ -152,6 +177,22 @@ fn a_manager_that_does_not_answer_is_one_sentence_and_125() {
         .env_remove("XDG_RUNTIME_DIR")
         .env_remove("DBUS_SESSION_BUS_ADDRESS"));
     assert_refused(&no_directory, 125, "XDG_RUNTIME_DIR", &"user");
+}
+
+#[test]
+fn the_start_timeout_bounds_the_connection_too() {
+    let path = socket("mute");
+    // Connections are accepted by the kernel, and nobody ever answers.
+    let listener = UnixListener::bind(&path).unwrap();
+    let address = format!("unix:path={}", path.display());
+    // A call's own 25 s would be too long for timeout(1).
+    let ended = end(Command::new("timeout")
+        .args(["15", SCOPECTL, "run", "--manager"])
+        .args([&address, "--start-timeout=300ms", "true"]));
+    assert_refused(&ended, 125, "did not answer", &address);
+    assert!(ended.stderr.starts_with("scopectl: --manager: "));
+    drop(listener);
+    std::fs::remove_file(&path).unwrap();
 }
 
 #[test]

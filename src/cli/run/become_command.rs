@@ -8,11 +8,12 @@ use crate::cli::cgroup_path;
 use crate::cli::exit::{Failure, Result};
 use crate::cli::inherited::Inherited;
 
-/// Returns only when something failed.
-pub(super) fn become_command(plan: &Plan, selected: &Selected) -> Failure {
+/// Returns only when something failed. `at_last` is done right before the `execve`.
+pub(super) fn become_command(plan: &Plan, selected: &Selected, at_last: impl FnOnce()) -> Failure {
     match prepare(plan, selected) {
         Ok(()) => {
             Inherited::restore();
+            at_last();
             plan.program.execute()
         }
         Err(failure) => failure,

@@ -80,7 +80,7 @@ fn auto(plan: &Plan) -> Result<Choice> {
     }
     let why_not_user = match std::env::var_os("XDG_RUNTIME_DIR") {
         None => "XDG_RUNTIME_DIR is not set".to_owned(),
-        Some(directory) => match start::probe(Instance::User) {
+        Some(directory) => match start::probe(plan, Instance::User) {
             Ok(()) => return Ok(Choice::Existing(Selected::user())),
             Err(error) => format!("in XDG_RUNTIME_DIR {directory:?}: {error}"),
         },

@@ -24,7 +24,7 @@ pub(super) fn run(args: &RunArgs) -> Result<u8> {
     // Only a parent lets go of the caller's descriptors, so only then is it worth the look.
     let inherited = plan.may_need_a_parent().then(Inherited::take);
     match choose::choose(&plan)? {
-        Choice::Existing(manager) => Err(become_command::become_command(&plan, &manager)),
+        Choice::Existing(manager) => Err(become_command::become_command(&plan, &manager, || ())),
         Choice::Embedded => parent::run(&plan, &inherited.unwrap_or_default()),
     }
 }

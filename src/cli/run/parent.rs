@@ -2,9 +2,11 @@
 //!
 //! It forks first, while it is still a plain process with one thread, so that the command's process is a copy of what the caller made: mask, actions, descriptors.
 //! The child waits on a pipe for the manager's address; the end of the pipe without one tells it that there is nothing to wait for. If this process is killed, the
-//! guardian of the embedded manager ends everything.
+//! guardian of the embedded manager ends everything in the manager's cgroup. Until the child is in there and has become the command, the kernel ends it together
+//! with this process: it would otherwise wait for a manager that is gone.
 //!
-//! Signals. Parent and command are in one process group, so what a terminal sends reaches both: such signals (sent by the kernel) are not forwarded. What a person or a
+//! Signals. While the manager starts there is no command to hand a signal to, and the caller's own mask holds: a signal ends this process, as it would end the
+//! command. Before the command is let go all are blocked, and from there on none is lost. Parent and command are in one process group, so what a terminal sends reaches both: such signals (sent by the kernel) are not forwarded. What a person or a
 //! program sends to the parent is. A stop of the command by the terminal stops the parent as well, or the shell would not notice.
 
 use std::io::{self, Read as _, Write as _};
@@ -29,15 +31,22 @@ pub(super) fn run(plan: &Plan, inherited: &Inherited) -> Result<u8> {
     };
     let (reader, writer) = nix::unistd::pipe2(OFlag::O_CLOEXEC)
         .map_err(|error| failed("make a pipe")(error.into()))?;
-    // Blocked, signals wait in the queue until the loop below takes them; none is lost while the manager starts.
+    // A signal between the fork and the child's first steps waits in the queue.
     let callers_mask = SigSet::all()
         .thread_swap_mask(SigmaskHow::SIG_SETMASK)
         .map_err(|error| failed("block signals")(error.into()))?;
+    let parent = nix::unistd::getpid();
     let Some(child) = sys::fork_single_threaded().map_err(failed("fork"))? else {
         drop(writer);
+        die_with(parent).map_err(failed("tie a process to its parent"))?;
         let _ = callers_mask.thread_set_mask();
         return match read_address(reader.into()) {
-            Some(address) => Err(become_command(plan, &Selected::embedded(address))),
+            // The command itself is the guardian's.
+            Some(address) => Err(become_command(
+                plan,
+                &Selected::embedded(address),
+                outlive_the_parent,
+            )),
             // The parent has said why, or is gone.
             None => Ok(FAILED),
         };
@@ -52,30 +61,56 @@ pub(super) fn run(plan: &Plan, inherited: &Inherited) -> Result<u8> {
     };
     let signals = SignalFd::with_flags(&SigSet::all(), SfdFlags::SFD_CLOEXEC)
         .map_err(|error| failed("make a signalfd")(error.into()))?;
-    let embedded = match start_manager() {
+    match start_manager(plan, callers_mask) {
         Ok(embedded) => {
             let address = embedded.private_address();
             // A child that has already been ended by a signal reads no more.
             let _ = std::fs::File::from(writer).write_all(format!("{address}\n").as_bytes());
-            embedded
+            let code = command.supervise(&signals);
+            if let Err(error) = embedded.stop() {
+                say(&format!("scopectl: {error}"));
+            }
+            Ok(code)
         }
         Err(failure) => {
             drop(writer);
             sys::kill_child(command.pid, libc::SIGKILL);
             let _ = waitpid(Some(command.pid), WaitOptions::empty());
-            return Err(failure);
+            Err(failure)
         }
-    };
-    let code = command.supervise(&signals);
-    if let Err(error) = embedded.stop() {
-        say(&format!("scopectl: {error}"));
     }
-    Ok(code)
 }
 
+/// In the child: ends it as soon as the parent does. Strictly, as soon as the thread that forked does, but that is the parent's main and only one.
+fn die_with(parent: nix::unistd::Pid) -> io::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    // One that ended before gives no signal.
+    if nix::unistd::getppid() != parent {
+        return Err(io::Error::other("it has ended"));
+    }
+    Ok(())
+}
+
+/// The setting would go on into the command.
+fn outlive_the_parent() {
+    let _ = rustix::process::set_parent_process_death_signal(None);
+}
+
+/// Starts it with the caller's signal mask, and blocks all signals again.
+///
 /// Without a message bus: the one client is the child, and a private socket answers sooner.
-fn start_manager() -> Result<Embedded> {
-    Ok(Embedded::builder().bus(false).start()?)
+fn start_manager(plan: &Plan, callers_mask: SigSet) -> Result<Embedded> {
+    let mut builder = Embedded::builder().bus(false);
+    if let Some(timeout) = plan.start_timeout {
+        builder = builder.start_timeout(timeout);
+    }
+    let mut mask = callers_mask;
+    // The end of the child must still be known when somebody waits for it.
+    mask.add(Signal::SIGCHLD);
+    let _ = mask.thread_set_mask();
+    let started = builder.start();
+    let _ = SigSet::all().thread_set_mask();
+    Ok(started?)
 }
 
 /// Reads a whole line; half of one is from a parent that died.

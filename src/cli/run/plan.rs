@@ -74,7 +74,7 @@ impl Plan {
         let environment = environment(&args.setenv, identity.as_ref())?;
         let arguments = args.command.iter().cloned().map(c_string).collect();
         let program = Program::new(arguments, environment);
-        program.check(directory.as_deref())?;
+        program.check(directory.as_deref(), identity.is_none())?;
         Ok(Self {
             manager,
             unit,

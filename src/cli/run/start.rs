@@ -2,18 +2,26 @@
 //!
 //! One thread: the runtime is a current-thread one and is gone again before the command begins.
 
+use std::time::Duration;
+
 use scopectl::unit::SliceName;
 use scopectl::{CollectMode, Descendants, Instance, Manager, Process, ScopeSpec};
 
 use super::choose::Selected;
-use super::plan::Plan;
+use super::plan::{ManagerOption, Plan};
 use crate::cli::cgroup_path;
 use crate::cli::exit::{Failure, Result};
 
+/// The longest wait for one answer of the manager.
+const CALL: Duration = Duration::from_secs(25);
+/// The same where `auto` may still take another manager.
+const PROBE: Duration = Duration::from_secs(3);
+
 /// Whether a manager answers.
-pub(super) fn probe(instance: Instance) -> scopectl::Result<(), String> {
+pub(super) fn probe(plan: &Plan, instance: Instance) -> scopectl::Result<(), String> {
     let runtime = runtime().map_err(|error| error.to_string())?;
-    match runtime.block_on(async { Manager::connect(instance).await }) {
+    let limit = within(plan, PROBE);
+    match runtime.block_on(async { Manager::connect(instance).call_timeout(limit).await }) {
         Ok(_) => Ok(()),
         Err(error) => Err(error.to_string()),
     }
@@ -25,10 +33,22 @@ pub(super) fn start(plan: &Plan, selected: &Selected) -> Result<String> {
     let runtime =
         runtime().map_err(|error| Failure::run(format!("cannot set up an event loop: {error}")))?;
     runtime.block_on(async {
-        let manager = Manager::connect(selected.instance.clone()).await?;
+        let manager = Manager::connect(selected.instance.clone())
+            .call_timeout(within(plan, CALL))
+            .await
+            .map_err(|error| match plan.manager {
+                ManagerOption::Address(_) => Failure::option("--manager", error),
+                _ => error.into(),
+            })?;
         let scope = manager.start_scope(&spec, [Process::current()?]).await?;
         Ok(scope.name().to_string())
     })
+}
+
+/// `--start-timeout` bounds every wait, not only the one for the job.
+fn within(plan: &Plan, longest: Duration) -> Duration {
+    plan.start_timeout
+        .map_or(longest, |timeout| timeout.min(longest))
 }
 
 fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
