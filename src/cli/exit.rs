@@ -40,7 +40,7 @@ impl Failure {
     pub(super) fn with_code(code: u8, sentence: impl Into<String>) -> Self {
         Self {
             code,
-            sentence: sentence.into(),
+            sentence: shorten(&sentence.into()),
         }
     }
 
@@ -63,6 +63,57 @@ impl Failure {
     pub(super) fn report(self) -> u8 {
         say(&format!("scopectl: {}", self.sentence));
         self.code
+    }
+}
+
+/// The most of one word or quoted text that a sentence repeats.
+const LONGEST: usize = 200;
+
+/// Cuts what is too long to be read: it keeps the start of each such value and says how long it was.
+fn shorten(sentence: &str) -> String {
+    if sentence.len() <= LONGEST {
+        return sentence.to_owned();
+    }
+    let mut short = String::new();
+    let mut rest = sentence;
+    while !rest.is_empty() {
+        let (value, after) = rest.split_at(value_length(rest));
+        rest = after;
+        if value.len() <= LONGEST {
+            short.push_str(value);
+            continue;
+        }
+        let end = (0..=LONGEST).rev().find(|end| value.is_char_boundary(*end));
+        let mut kept = &value[..end.unwrap_or(0)];
+        // Not in the middle of an escape, of which `\u{10ffff}` is the longest.
+        if let Some(escape) = kept.rfind('\\').filter(|at| kept.len() - at < 10) {
+            kept = kept[..escape].trim_end_matches('\\');
+        }
+        let quote = if value.starts_with('"') { "\"" } else { "" };
+        let length = value.len() - 2 * quote.len();
+        let _ = write!(short, "{kept}...{quote} ({length} bytes)");
+    }
+    short
+}
+
+/// The length of the quoted text, or of the word, at the start of a text that is not empty.
+fn value_length(text: &str) -> usize {
+    let mut escaped = false;
+    let is_end = |character: char| character == '"' || character.is_whitespace();
+    match text.strip_prefix('"') {
+        Some(quoted) => {
+            let end = quoted.find(|character| {
+                let ends = character == '"' && !escaped;
+                escaped = character == '\\' && !escaped;
+                ends
+            });
+            end.map_or(1, |end| end + 2)
+        }
+        None => match text.find(is_end) {
+            Some(0) => text.chars().next().map_or(1, char::len_utf8),
+            Some(end) => end,
+            None => text.len(),
+        },
     }
 }
 
@@ -98,5 +149,38 @@ pub(super) fn print_help(text: &clap::Error) -> Result<u8> {
             format!("cannot write to standard output: {error}"),
         )),
         _ => Ok(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sentence_repeats_only_the_start_of_a_long_value() {
+        let long = "a".repeat(100_000);
+        for value in [
+            long.clone(),
+            "a b ".repeat(25_000),
+            "\u{1}\"\\".repeat(10_000),
+            "\\".repeat(10_000),
+            "\u{e9}".repeat(50_000),
+            " \u{2003}".repeat(50_000),
+        ] {
+            let sentence = shorten(&format!("--unit: {value:?} is no name"));
+            assert!(sentence.len() < 300, "{sentence}");
+            assert!(sentence.starts_with("--unit: \""), "{sentence}");
+            assert!(sentence.ends_with(" bytes) is no name"), "{sentence}");
+        }
+        assert_eq!(
+            shorten(&format!("an argument '{long}' found")),
+            format!("an argument '{}... (100002 bytes) found", &long[..199])
+        );
+    }
+
+    #[test]
+    fn a_sentence_of_short_values_stays_as_it_is() {
+        let sentence = format!("{:?} \" é\u{2003}x", "a\"b c").repeat(100);
+        assert_eq!(shorten(&sentence), sentence);
     }
 }

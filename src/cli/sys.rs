@@ -61,7 +61,13 @@ pub(super) fn kill_child(child: rustix::process::Pid, signal: i32) {
 
 /// fork(2), refused when there is more than one thread. `None` in the child.
 pub(super) fn fork_single_threaded() -> std::io::Result<Option<rustix::process::Pid>> {
-    let threads = std::fs::read_dir("/proc/self/task")?.count();
+    let threads = std::fs::read_dir("/proc/self/task")
+        .map_err(|error| {
+            std::io::Error::other(format!(
+                "the threads in /proc/self/task cannot be counted ({error}); mount /proc"
+            ))
+        })?
+        .count();
     if threads != 1 {
         return Err(std::io::Error::other(format!(
             "{threads} threads where there should be one"

@@ -41,10 +41,11 @@ pub(super) fn launch(plan: &Plan) -> Result<Embedded> {
     )
     .map_err(|error| failed("open /dev/null", error.into()))?;
     for _ in 0..ATTEMPTS {
-        let base = Base::open(plan.state_dir.as_deref())?;
         let places = places()?;
+        let base = Base::open(plan.state_dir.as_deref())?;
         sweep::sweep(&base, &places);
-        if let Some(mut embedded) = prepare(&base, &places, &null)? {
+        let prepared = prepare(&base, &places, &null).inspect_err(|_| base.remove_if_unused())?;
+        if let Some(mut embedded) = prepared {
             start_manager(plan, &mut embedded, &places, &null, deadline)?;
             return Ok(embedded);
         }
@@ -168,6 +169,14 @@ fn born_in_one_of(
         }
         Some((_, error)) if error.kind() == io::ErrorKind::WouldBlock => {
             "a limit on cgroups or processes (cgroup.max.descendants, pids.max, ulimit -u) is reached"
+        }
+        Some((_, error))
+            if matches!(
+                Errno::from_io_error(error),
+                Some(Errno::MFILE | Errno::NFILE)
+            ) =>
+        {
+            "a limit on open files (ulimit -n, fs.file-max) is reached"
         }
         _ => "the caller must be allowed to make cgroups there",
     };

@@ -10,7 +10,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, fstat, mkdirat, openat};
+use rustix::fs::{
+    AtFlags, CWD, FlockOperation, Mode, OFlags, flock, fstat, mkdirat, openat, unlinkat,
+};
 use rustix::io::Errno;
 
 use super::remains::open_dir;
@@ -66,10 +68,20 @@ impl Base {
     }
 
     fn at(path: &Path, temporary: bool) -> Result<Self, String> {
-        match mkdirat(CWD, path, Mode::RWXU) {
-            Ok(()) | Err(Errno::EXIST) => {}
+        let made = match mkdirat(CWD, path, Mode::RWXU) {
+            Ok(()) => true,
+            Err(Errno::EXIST) => false,
             Err(error) => return Err(error.to_string()),
+        };
+        let opened = Self::opened(path, temporary);
+        if made && opened.is_err() {
+            let _ = unlinkat(CWD, path, AtFlags::REMOVEDIR);
         }
+        opened
+    }
+
+    /// One that is there.
+    fn opened(path: &Path, temporary: bool) -> Result<Self, String> {
         let dir = openat(
             CWD,
             path,
@@ -96,6 +108,13 @@ impl Base {
             path,
             temporary,
         })
+    }
+
+    /// For a start that ends before there is a guardian to do it. Fails, as it should, while another instance is there.
+    pub(super) fn remove_if_unused(&self) {
+        if self.temporary {
+            let _ = unlinkat(CWD, &self.path, AtFlags::REMOVEDIR);
+        }
     }
 }
 
@@ -192,6 +211,14 @@ mod tests {
         assert!(
             new_name().unwrap().as_bytes().len() + "/run/systemd/private".len() < LONGEST_BELOW
         );
+    }
+
+    #[test]
+    fn a_directory_that_is_refused_is_not_left() {
+        // Too long for a socket, which is seen only once it is there.
+        let dir = std::env::temp_dir().join("x".repeat(100));
+        assert!(Base::at(&dir, false).is_err());
+        assert!(!dir.exists());
     }
 
     #[test]

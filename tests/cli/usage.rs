@@ -196,6 +196,32 @@ fn the_start_timeout_bounds_the_connection_too() {
 }
 
 #[test]
+fn a_long_value_is_repeated_only_in_part() {
+    let long = "a b".repeat(30_000);
+    for option in [
+        "--unit",
+        "--slice",
+        "--setenv",
+        "--working-directory",
+        "--nice",
+        "--uid",
+        "--gid",
+        "--if-exists",
+        "--start-timeout",
+        "--manager",
+        "--no-such-option",
+    ] {
+        let given = format!("{option}={long}");
+        let ended = end(Command::new(SCOPECTL).args(["run", &given, "true"]));
+        assert_refused(&ended, 125, option, &option);
+        assert!(ended.stderr.len() < 600, "{}", ended.stderr);
+    }
+    let ended = end(Command::new(SCOPECTL).args(["run", &long]));
+    assert_refused(&ended, 126, " bytes)", &"command");
+    assert!(ended.stderr.len() < 600, "{}", ended.stderr);
+}
+
+#[test]
 fn usage_errors_of_anything_but_run_are_1() {
     for arguments in [&[][..], &["no-such-verb"], &["--no-such-option"], &["Run"]] {
         let ended = end(Command::new(SCOPECTL).args(arguments));
