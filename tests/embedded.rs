@@ -102,7 +102,12 @@ impl Traces {
 
     fn assert_gone(&self) {
         for (pid, process) in &self.processes {
-            assert!(ends(process), "process {pid} is left");
+            assert!(
+                ends(process),
+                "process {pid} is left: {}{}",
+                fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default(),
+                fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default()
+            );
         }
         assert!(
             !self.cgroup.exists(),

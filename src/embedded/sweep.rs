@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant, SystemTime};
 
 use rustix::fs::{Dir, FlockOperation, flock, fstat};
+use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
 use super::remains::{Files, Remains, is_populated, open_dir, remove_tree};
@@ -14,6 +15,8 @@ use crate::cgroup;
 
 /// For one instance. What cannot be removed in this time is left to the next sweep.
 const TIMEOUT: Duration = Duration::from_secs(2);
+/// How long the lock of a creator that is gone is waited for.
+const LINGERING_LOCK: Duration = Duration::from_millis(300);
 /// An empty cgroup without a state directory may belong to a start in another pid namespace that is under way.
 const ORPHAN_AGE: Duration = Duration::from_secs(60);
 
@@ -48,7 +51,7 @@ fn sweep_one(base: &Base, places: &[cgroup::Dir], name: &CStr) {
         return;
     };
     let ours = fstat(&state).is_ok_and(|stat| stat.st_uid == rustix::process::geteuid().as_raw());
-    if !ours || flock(&state, FlockOperation::NonBlockingLockExclusive).is_err() {
+    if !ours || !lock(&state, name) {
         return;
     }
     let recorded = recorded(&base.path.join(OsStr::from_bytes(name.to_bytes())));
@@ -77,13 +80,32 @@ fn sweep_one(base: &Base, places: &[cgroup::Dir], name: &CStr) {
     }
 }
 
+/// Takes the lock of an instance, if it is free. Of one whose creator has just been killed it may not be free yet: the kernel closes files of its own accord,
+/// a moment after the process is gone.
+fn lock(state: impl AsFd, name: &CStr) -> bool {
+    let deadline = Instant::now() + LINGERING_LOCK;
+    loop {
+        if flock(&state, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            return true;
+        }
+        if creator_lives(name) || Instant::now() >= deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// In this pid namespace; the creator may be in another.
+fn creator_lives(name: &CStr) -> bool {
+    creator(name)
+        .and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?))
+        .is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
+}
+
 /// A cgroup with a name of ours and no state directory: removed only if it is empty, old, and its creator is not there.
 fn sweep_orphan(base: &Base, place: &cgroup::Dir, name: &CStr) {
     let has_state = open_dir(base.dir.as_fd(), name).is_ok();
-    let alive = creator(name)
-        .and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?))
-        .is_some_and(|pid| test_kill_process(pid) != Err(rustix::io::Errno::SRCH));
-    if has_state || alive {
+    if has_state || creator_lives(name) {
         return;
     }
     let Ok(cgroup) = open_dir(place.fd().as_fd(), name) else {
