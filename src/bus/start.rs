@@ -11,9 +11,6 @@ use super::socket::FDS_PER_WRITE;
 use crate::property::PropertyValue;
 use crate::{Error, ErrorKind, Result};
 
-/// A unit that rides in the start call of another one: its name and its properties.
-pub(crate) type AuxiliaryUnit<'a> = (&'a str, &'a [(&'a str, PropertyValue)]);
-
 /// The most file descriptors that dbus-daemon passes on in one message unless it is configured otherwise (dbus-daemon(1), `max_message_unix_fds`). It drops the connection of who sends more.
 const FDS_OVER_A_BUS: usize = 16;
 
@@ -40,7 +37,6 @@ impl Bus {
         mode: &str,
         properties: &[(&str, PropertyValue)],
         pidfds: &[BorrowedFd<'_>],
-        auxiliary: &[AuxiliaryUnit<'_>],
         deadline: Instant,
     ) -> Result<ObjectPath> {
         if pidfds.len() > self.most_pidfds() {
@@ -75,12 +71,8 @@ impl Bus {
             }
             wire.push(("PIDFDs".to_owned(), Variant::Array(array)));
         }
-        let auxiliary: Vec<_> = auxiliary
-            .iter()
-            .map(|(name, properties)| ((*name).to_owned(), wire_properties(properties)))
-            .collect();
         self.manager()
-            .start_transient_unit(name, mode, wire, auxiliary, deadline)
+            .start_transient_unit(name, mode, wire, Vec::new(), deadline)
             .await
             .map_err(|error| error.with_unit(name))
     }

@@ -352,7 +352,7 @@ async fn pidfds_that_cannot_be_handed_over_are_an_error_and_the_connection_lives
         ] {
             let fds = vec![pipe.as_fd(); count];
             let error = bus
-                .start_transient_unit("x.scope", "fail", &properties, &fds, &[], later())
+                .start_transient_unit("x.scope", "fail", &properties, &fds, later())
                 .await
                 .unwrap_err();
             assert_eq!(error.kind(), kind, "{error}");
@@ -383,6 +383,6 @@ async fn a_bus_is_shared_between_threads_and_its_calls_are_small() {
     shared::<Bus>();
     let directory = Directory::new();
     let (bus, _peer) = connected(&directory.private(), &directory).await;
-    let call = bus.start_transient_unit("x.scope", "fail", &[], &[], &[], later());
+    let call = bus.start_transient_unit("x.scope", "fail", &[], &[], later());
     assert!(size_of_val(&call) < 1024, "{}", size_of_val(&call));
 }

@@ -37,7 +37,7 @@ impl Link {
     ) -> Result<String> {
         let job = self
             .bus
-            .start_transient_unit(unit, "fail", properties, pidfds, &[], deadline)
+            .start_transient_unit(unit, "fail", properties, pidfds, deadline)
             .await?;
         Ok(job.into())
     }

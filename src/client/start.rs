@@ -35,7 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const FRESH: Duration = Duration::from_millis(1);
 /// How long a question takes at most that is asked for the sake of an error's sentence.
 const ASK: Duration = Duration::from_secs(1);
-/// How often one start sends its call: the first time, and after lost replies, resets and freed names.
+/// How many lost replies one start bears, and how many answers that nobody owns the manager's name.
 const LOST_REPLIES: u32 = 3;
 
 /// A start that ended well.

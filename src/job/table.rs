@@ -94,8 +94,8 @@ impl<W> JobTable<W> {
         }
     }
 
-    /// A further waiter for a job that is known from elsewhere (another caller's reply, a unit's `Job` property).
-    pub(crate) fn wait(&mut self, job: &str, waiter: W) -> WaiterId {
+    /// A waiter for a job, beside those that there are.
+    fn wait(&mut self, job: &str, waiter: W) -> WaiterId {
         self.clock += 1;
         let number = self.clock;
         self.waiting

@@ -213,7 +213,6 @@ impl fmt::Debug for Process {
     }
 }
 
-/// Reads a file of `/proc/PID` and makes sure afterwards that the number still belonged to the pidfd's process: `None` where it did not.
 /// Reads a file below `/proc`. `std::fs::read` asks such a file for its size, which is 0, and then feels its way in small steps.
 pub(crate) fn read_file(path: &str) -> io::Result<Vec<u8>> {
     const STEP: usize = 4096;
@@ -248,6 +247,7 @@ pub(crate) fn own_cgroup() -> Result<ProcCgroup> {
     Ok(ProcCgroup::parse(&String::from_utf8_lossy(&bytes), false))
 }
 
+/// Reads a file of `/proc/PID` and makes sure afterwards that the number still belonged to the pidfd's process: `None` where it did not.
 pub(super) fn read_proc(pid: u32, file: &str, pidfd: BorrowedFd<'_>) -> Result<Option<Vec<u8>>> {
     let path = format!("/proc/{pid}/{file}");
     let read = read_file(&path);
